@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOLT_H
+#define HOLT_H
+
+/* Everything of libholt: local micro-VM sandboxes. */
+
+#include "holt/base.h"
+#include "holt/home.h"
+#include "holt/image.h"
+#include "holt/box.h"
+#include "holt/exec.h"
+#include "holt/doctor.h"
+
+#endif

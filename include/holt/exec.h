@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HOLT_EXEC_H
+#define HOLT_EXEC_H
+
+/*
+ * Running programs in a box. An exec has three byte streams; reading them late slows the program
+ * down and loses nothing. The calls of one exec may be made from several threads at once (one per
+ * stream, one that waits).
+ */
+
+#include "box.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct holt_exec holt_exec;
+
+enum holt_stream { HOLT_STDOUT = 1, HOLT_STDERR = 2 };
+
+enum holt_exec_flags {
+	HOLT_EXEC_STDIN = 1 << 0, /* stdin is written by the caller; otherwise it is empty */
+	HOLT_EXEC_IMAGE = 1 << 1  /* apply the image's Entrypoint, Cmd, Env, WorkingDir and User as
+				     docker run does; otherwise only Env, WorkingDir and User */
+};
+
+typedef struct holt_exec_options {
+	size_t struct_size;      /* set by HOLT_EXEC_OPTIONS_INIT */
+	const char *const *argv; /* NULL-terminated; NULL or empty only with HOLT_EXEC_IMAGE */
+	const char *const *env;  /* "KEY=VALUE", NULL-terminated, on top of the image's; or NULL */
+	const char *cwd;         /* made where missing; NULL: the image's, else "/" */
+	const char *user;        /* "name|uid[:group|gid]"; NULL: the image's, else root */
+	const char *const *entrypoint; /* replaces the image's Entrypoint and drops its Cmd; NULL:
+					  the image's. Only with HOLT_EXEC_IMAGE */
+	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0: none */
+	uint32_t flags;      /* enum holt_exec_flags */
+	holt_cancel *cancel; /* ends start, read, write and wait with HOLT_ECANCELLED; may be NULL;
+				must outlive the exec */
+} holt_exec_options;
+
+#define HOLT_EXEC_OPTIONS_INIT                                                                     \
+	{sizeof(holt_exec_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}
+
+enum holt_exit_flags {
+	HOLT_EXIT_TIMED_OUT = 1 << 0, /* killed because its time was over */
+	HOLT_EXIT_OOM = 1 << 1,       /* killed for memory */
+	HOLT_EXIT_OUTPUT_LEFT = 1 << 2 /* a background child kept the output open; what it writes
+					  after the end of the program is not delivered */
+};
+
+typedef struct holt_exit {
+	size_t struct_size;   /* set by HOLT_EXIT_INIT */
+	int32_t code;         /* 0 to 255: the program's own, 128 + signal, or 124 for a time-out */
+	int32_t signal;       /* what killed it, or 0 */
+	uint32_t flags;       /* enum holt_exit_flags */
+	uint64_t duration_us; /* from the program's start to its end, microseconds */
+} holt_exit;
+
+#define HOLT_EXIT_INIT {sizeof(holt_exit), 0, 0, 0, 0}
+
+/**
+ * holt_exec_start - start a program in a box.
+ * @box: a running box; must not be NULL.
+ * @options: must not be NULL.
+ * @ret: receives the exec; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * Returns: 0 once the program runs; -HOLT_ENOT_FOUND where it does not exist; -HOLT_EDENIED where
+ * it exists and cannot be executed; -HOLT_EINVALID for a bad option, an unknown user or an unusable
+ * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box is
+ * gone; -HOLT_ECANCELLED, -HOLT_ENO_MEMORY. See holt_error_exit_code.
+ * Ownership: the caller frees *@ret with holt_exec_free.
+ * Threads: any thread.
+ * Blocks: until the guest answers.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_start(
+	holt_box *box, const holt_exec_options *options, holt_exec **ret, holt_error **reterr);
+
+/**
+ * holt_exec_read - read what the program wrote.
+ * @exec: an exec; must not be NULL.
+ * @stream: HOLT_STDOUT or HOLT_STDERR.
+ * @data: receives at most @size bytes; must not be NULL.
+ * @size: more than 0.
+ * @timeout_ms: how long to wait for the first byte; 0 does not wait, HOLT_FOREVER has no limit.
+ * @ret_len: receives the number of bytes, 0 at the end of the stream; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * Returns: 0; -HOLT_ETIMEOUT; -HOLT_EGUEST_LOST where the box ended before the stream did;
+ * -HOLT_ECANCELLED, -HOLT_EINVALID.
+ * Ownership: nothing changes hands.
+ * Threads: any thread; one at a time per stream.
+ * Blocks: at most @timeout_ms.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_read(holt_exec *exec, int stream, void *data, size_t size,
+	uint64_t timeout_ms, size_t *ret_len, holt_error **reterr);
+
+/**
+ * holt_exec_write - write to the program's stdin.
+ * @exec: an exec started with HOLT_EXEC_STDIN; must not be NULL.
+ * @data: @size bytes; must not be NULL.
+ * @size: number of bytes.
+ * @timeout_ms: how long to wait until all is taken; 0 does not wait.
+ * @ret_len: receives how many bytes were taken, also on failure; may be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * Bytes that the program does not read before it closes its stdin are dropped, as a pipe would.
+ *
+ * Returns: 0; -HOLT_ECLOSED where the program has ended or stdin was closed; -HOLT_ETIMEOUT,
+ * -HOLT_EGUEST_LOST, -HOLT_ECANCELLED, -HOLT_EINVALID, -HOLT_ENO_MEMORY.
+ * Ownership: @data is copied.
+ * Threads: any thread; one writer at a time.
+ * Blocks: at most @timeout_ms.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_write(holt_exec *exec, const void *data, size_t size, uint64_t timeout_ms,
+	size_t *ret_len, holt_error **reterr);
+
+/**
+ * holt_exec_close_stdin - give the program end-of-file on stdin.
+ * @exec: an exec; must not be NULL. A second call does nothing.
+ *
+ * Returns: 0, or -HOLT_ENO_MEMORY or -HOLT_ELIMIT.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_close_stdin(holt_exec *exec);
+
+/**
+ * holt_exec_signal - send a signal to the program's process group.
+ * @exec: an exec; must not be NULL.
+ * @signal: 1 to 64. SIGKILL reaches everything that the exec started.
+ *
+ * Returns: 0 also where the program has ended already; -HOLT_EINVALID, -HOLT_ENO_MEMORY or
+ * -HOLT_ELIMIT.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: never; delivery is not awaited.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_signal(holt_exec *exec, int signal);
+
+/**
+ * holt_exec_wait - wait for the end of the program.
+ * @exec: an exec; must not be NULL.
+ * @timeout_ms: how long to wait; 0 only looks.
+ * @ret: filled in as far as its struct_size goes; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * The end is reported after all output has arrived; output that nobody reads holds it up.
+ *
+ * Returns: 0; -HOLT_ETIMEOUT; -HOLT_EGUEST_LOST where the box ended first, never a made-up exit
+ * code; -HOLT_ECANCELLED, -HOLT_EINVALID.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: at most @timeout_ms, and never longer than options.timeout_ms and 1 s after the start.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_wait(
+	holt_exec *exec, uint64_t timeout_ms, holt_exit *ret, holt_error **reterr);
+
+/**
+ * holt_exec_pump - connect an exec with descriptors until it ends.
+ * @exec: an exec; must not be NULL.
+ * @stdin_fd: read until its end or the program's; -1 for none.
+ * @stdout_fd: receives stdout; -1 throws it away.
+ * @stderr_fd: receives stderr; -1 throws it away.
+ * @ret: filled in as far as its struct_size goes; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * Returns: 0; as holt_exec_wait; -HOLT_EIO (with the errno) where a descriptor cannot be written,
+ * after killing the program.
+ * Ownership: the descriptors stay the caller's; their flags are not changed.
+ * Threads: any thread; no other read or write of @exec meanwhile.
+ * Blocks: until the program has ended and its output is written.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_pump(holt_exec *exec, int stdin_fd, int stdout_fd, int stderr_fd,
+	holt_exit *ret, holt_error **reterr);
+
+/**
+ * holt_exec_free - forget an exec; a program that still runs is killed.
+ * @exec: an exec, or NULL.
+ *
+ * Returns: nothing.
+ * Ownership: consumes @exec.
+ * Threads: any thread, while no other call uses @exec.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API void holt_exec_free(holt_exec *exec);
+
+/**
+ * holt_error_exit_code - tell the exit code that a shell user expects for an error.
+ * @error: an error of starting or running a program; NULL gives 0.
+ *
+ * Returns: 127 where the program was not found, 126 where it cannot be executed, 124 for a
+ * time-out of the program, 125 for everything else.
+ * Ownership: nothing changes hands.
+ * Threads: the thread that owns @error.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API int holt_error_exit_code(const holt_error *error);
+
+/**
+ * holt_run - run one program in a box of its own, with descriptors for its streams.
+ * @home: an open home; must not be NULL.
+ * @image: reference of an image in the store; must not be NULL.
+ * @box: options of the box; may be NULL.
+ * @exec: options of the program; must not be NULL. HOLT_EXEC_STDIN is set where @stdin_fd is given.
+ * @stdin_fd: -1 for none; likewise @stdout_fd and @stderr_fd.
+ * @stdout_fd: see holt_exec_pump.
+ * @stderr_fd: see holt_exec_pump.
+ * @ret: filled in as far as its struct_size goes; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * Returns: 0 where the program ran, whatever its exit code; else as holt_box_start,
+ * holt_exec_start and holt_exec_pump.
+ * Ownership: nothing is left of the box when it returns.
+ * Threads: any thread.
+ * Blocks: until the program has ended and the box is removed.
+ * Since: 0.1
+ */
+HOLT_API int holt_run(holt_home *home, const char *image, const holt_box_options *box,
+	const holt_exec_options *exec, int stdin_fd, int stdout_fd, int stderr_fd, holt_exit *ret,
+	holt_error **reterr);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
