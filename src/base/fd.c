@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/banned.h"
+
+int fd_close(int fd)
+{
+	if (fd >= 0) {
+		const int saved = errno;
+
+		(void)close(fd);
+		errno = saved;
+	}
+	return FD_NONE;
+}
+
+ssize_t fd_read_full(int fd, void *data, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		const ssize_t n = read(fd, (char *)data + done, len - done);
+		if (n == 0)
+			break;
+		if (n > 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return (ssize_t)done;
+}
+
+int fd_write_full(int fd, const void *data, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		const ssize_t n = write(fd, (const char *)data + done, len - done);
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+int fd_nonblock(int fd)
+{
+	const int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	return 0;
+}
+
+int fd_socketpair(int ret_fds[2])
+{
+	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ret_fds) < 0 ? -errno : 0;
+}
+
+int fd_pipe(int ret_fds[2])
+{
+	return pipe2(ret_fds, O_CLOEXEC) < 0 ? -errno : 0;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/banned.h"
+
+int json_parse(const char *data, size_t len, size_t max, const char *what, json_t **ret,
+	holt_error **reterr)
+{
+	json_error_t why;
+
+	if (len > max)
+		return err_make(reterr, HOLT_ELIMIT, "%s has %zu bytes, more than the limit of %zu",
+			what, len, max);
+	json_t *doc = json_loadb(data, len, JSON_REJECT_DUPLICATES, &why);
+	if (!doc) {
+		char text[JSON_ERROR_TEXT_LENGTH];
+
+		(void)str_escape(text, sizeof text, why.text, strlen(why.text), false);
+		return err_make(reterr, HOLT_EINVALID, "%s is not valid JSON: line %d: %s", what,
+			why.line, text);
+	}
+	if (!json_is_object(doc)) {
+		json_decref(doc);
+		return err_make(reterr, HOLT_EINVALID, "%s is not a JSON object", what);
+	}
+	*ret = doc;
+	return 0;
+}
+
+static const json_t *member(const json_t *obj, const char *key)
+{
+	const json_t *value = json_object_get(obj, key);
+
+	return json_is_null(value) ? NULL : value;
+}
+
+int json_get_str(const json_t *obj, const char *key, const char **ret, holt_error **reterr)
+{
+	const json_t *value = member(obj, key);
+
+	if (value && !json_is_string(value))
+		return err_make(reterr, HOLT_EINVALID, "'%s' is not a string", key);
+	if (value && strlen(json_string_value(value)) != json_string_length(value))
+		return err_make(reterr, HOLT_EINVALID, "'%s' holds a NUL byte", key);
+	*ret = value ? json_string_value(value) : NULL;
+	return 0;
+}
+
+int json_get_int(const json_t *obj, const char *key, int64_t min, int64_t max, int64_t *ret,
+	holt_error **reterr)
+{
+	const json_t *value = member(obj, key);
+
+	if (!value)
+		return 0;
+	if (!json_is_integer(value))
+		return err_make(reterr, HOLT_EINVALID, "'%s' is not an integer", key);
+	const int64_t number = json_integer_value(value);
+	if (number < min || number > max)
+		return err_make(reterr, HOLT_EINVALID, "'%s' is out of range", key);
+	*ret = number;
+	return 0;
+}
+
+int json_get_strv(const json_t *obj, const char *key, char ***ret, holt_error **reterr)
+{
+	const json_t *value = member(obj, key);
+
+	if (!value) {
+		*ret = NULL;
+		return 0;
+	}
+	if (!json_is_array(value))
+		return err_make(reterr, HOLT_EINVALID, "'%s' is not a list", key);
+	const size_t n = json_array_size(value);
+	char **list = mem_array(n + 1, sizeof *list);
+	if (!list)
+		return err_nomem(reterr);
+	for (size_t i = 0; i < n; i++) {
+		const json_t *item = json_array_get(value, i);
+
+		if (!json_is_string(item) ||
+			strlen(json_string_value(item)) != json_string_length(item)) {
+			strv_free(list);
+			return err_make(reterr, HOLT_EINVALID,
+				"item %zu of '%s' is not a string without NUL", i, key);
+		}
+		list[i] = str_dup(json_string_value(item));
+		if (!list[i]) {
+			strv_free(list);
+			return err_nomem(reterr);
+		}
+	}
+	*ret = list;
+	return 0;
+}
+
+char *json_text(const json_t *j)
+{
+	const size_t len = json_dumpb(j, NULL, 0, JSON_COMPACT);
+	char *text = len ? mem_zalloc(len + 1) : NULL;
+
+	if (text)
+		(void)json_dumpb(j, text, len, JSON_COMPACT);
+	return text;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting processes, theory of operation.
+ *
+ * The child is made by clone3 with a pidfd and without an exit signal: the host program's SIGCHLD
+ * handler and its waitpid(-1) never see it. All signals are blocked around the clone, so that no
+ * handler of the host program runs in the child, which then resets every action and the mask.
+ * The child reports on a close-on-exec pipe: records of what happened, then end-of-file when exec
+ * has worked. Only async-signal-safe calls are made there; child_*() functions run in the child.
+ */
+#define HOLT_ALLOW_FORK
+#include "base/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/banned.h"
+
+#define PROC_FDS_MAX    32
+#define PROC_OUTPUT_MAX 65536u
+/* Descriptors are first moved above this, so that no target number is overwritten too early. */
+#define PROC_FD_SAFE 512
+
+enum step { STEP_NETNS_ON, STEP_PID, STEP_FDS, STEP_DETACH, STEP_PRIVS, STEP_EXEC };
+
+static const char *const step_names[] = {
+	[STEP_NETNS_ON] = "namespace",
+	[STEP_PID] = "pid",
+	[STEP_FDS] = "descriptors",
+	[STEP_DETACH] = "detach",
+	[STEP_PRIVS] = "privileges",
+	[STEP_EXEC] = "exec",
+};
+
+struct record {
+	int step;
+	int value; /* errno, or a pid */
+};
+
+struct child_args {
+	const struct proc_spec *spec;
+	int report;
+	pid_t parent;
+	uid_t uid;
+	gid_t gid;
+};
+
+static pid_t clone_child(int *ret_pidfd)
+{
+	struct clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)ret_pidfd};
+
+	return (pid_t)syscall(SYS_clone3, &args, sizeof args);
+}
+
+static void child_report(const struct child_args *a, enum step step, int value)
+{
+	const struct record rec = {.step = (int)step, .value = value};
+
+	(void)!write(a->report, &rec, sizeof rec);
+}
+
+static void __attribute__((noreturn)) child_fail(const struct child_args *a, enum step step)
+{
+	child_report(a, step, errno);
+	_exit(127);
+}
+
+static void child_signals(void)
+{
+	struct sigaction dfl;
+	sigset_t none;
+
+	memset(&dfl, 0, sizeof dfl);
+	dfl.sa_handler = SIG_DFL;
+	for (int sig = 1; sig < NSIG; sig++)
+		(void)sigaction(sig, &dfl, NULL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void child_cloexec_all(void)
+{
+	if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+		return;
+	struct rlimit lim = {.rlim_cur = 65536};
+	(void)getrlimit(RLIMIT_NOFILE, &lim);
+	for (int fd = 3; (rlim_t)fd < lim.rlim_cur; fd++)
+		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+static void child_fds(struct child_args *a)
+{
+	int safe[PROC_FDS_MAX];
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int report = fcntl(a->report, F_DUPFD_CLOEXEC, PROC_FD_SAFE);
+
+	if (null < 0 || report < 0)
+		child_fail(a, STEP_FDS);
+	a->report = report;
+	for (size_t i = 0; i < a->spec->n_fds; i++) {
+		safe[i] = fcntl(a->spec->fds[i].from, F_DUPFD_CLOEXEC, PROC_FD_SAFE);
+		if (safe[i] < 0)
+			child_fail(a, STEP_FDS);
+	}
+	child_cloexec_all();
+	for (int fd = 0; fd < 3; fd++) {
+		if (fd == null ? fcntl(fd, F_SETFD, 0) < 0 : dup2(null, fd) < 0)
+			child_fail(a, STEP_FDS);
+	}
+	for (size_t i = 0; i < a->spec->n_fds; i++) {
+		if (dup2(safe[i], a->spec->fds[i].to) < 0)
+			child_fail(a, STEP_FDS);
+	}
+}
+
+static bool child_write(const char *path, const char *text, size_t len)
+{
+	const int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	const bool ok = write(fd, text, len) == (ssize_t)len;
+	(void)close(fd);
+	return ok;
+}
+
+/* "ID ID 1" without stdio. */
+static size_t child_id_map(char *out, unsigned id)
+{
+	char digits[16];
+	size_t n = 0;
+	size_t len = 0;
+
+	do {
+		digits[n++] = (char)('0' + id % 10);
+		id /= 10;
+	} while (id);
+	for (int twice = 0; twice < 2; twice++) {
+		for (size_t i = n; i > 0; i--)
+			out[len++] = digits[i - 1];
+		out[len++] = ' ';
+	}
+	out[len++] = '1';
+	return len;
+}
+
+/* Best effort: hosts may forbid it, and the caller is told whether it worked. */
+static void child_newnet(const struct child_args *a)
+{
+	char map[48];
+
+	if (unshare(CLONE_NEWNET) == 0) {
+		child_report(a, STEP_NETNS_ON, 1);
+		return;
+	}
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+		return;
+	(void)child_write("/proc/self/setgroups", "deny", 4);
+	(void)child_write("/proc/self/uid_map", map, child_id_map(map, a->uid));
+	(void)child_write("/proc/self/gid_map", map, child_id_map(map, a->gid));
+	child_report(a, STEP_NETNS_ON, 1);
+}
+
+static void child_limits(const struct child_args *a)
+{
+	const struct proc_spec *s = a->spec;
+	const struct rlimit none = {0};
+	const struct rlimit size = {.rlim_cur = s->max_file_bytes, .rlim_max = s->max_file_bytes};
+
+	if ((s->flags & PROC_NOCORE) && setrlimit(RLIMIT_CORE, &none) < 0)
+		child_fail(a, STEP_PRIVS);
+	if (s->max_file_bytes && setrlimit(RLIMIT_FSIZE, &size) < 0)
+		child_fail(a, STEP_PRIVS);
+	if ((s->flags & PROC_NOPRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		child_fail(a, STEP_PRIVS);
+	if (s->flags & PROC_DEATHSIG) {
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+			child_fail(a, STEP_PRIVS);
+		if (getppid() != a->parent) {
+			errno = ESRCH;
+			child_fail(a, STEP_PRIVS);
+		}
+	}
+}
+
+static void __attribute__((noreturn)) child_main(struct child_args *a)
+{
+	static char *const no_env[] = {NULL};
+	const struct proc_spec *s = a->spec;
+
+	child_signals();
+	if (s->flags & PROC_DETACH) {
+		if (setsid() < 0)
+			child_fail(a, STEP_DETACH);
+		int unused = -1;
+		const pid_t pid = clone_child(&unused);
+		if (pid < 0)
+			child_fail(a, STEP_DETACH);
+		if (pid > 0)
+			_exit(0);
+		child_report(a, STEP_PID, getpid());
+	} else {
+		(void)setpgid(0, 0);
+	}
+	child_fds(a);
+	if (s->flags & PROC_NEWNET)
+		child_newnet(a);
+	child_limits(a);
+	/* exec takes pointers to non-const for historic reasons and changes nothing. */
+	union {
+		const char *const *in;
+		char *const *out;
+	} argv = {.in = s->argv}, env = {.in = s->env};
+	(void)execve(s->path, argv.out, s->env ? env.out : no_env);
+	child_fail(a, STEP_EXEC);
+}
+
+/* Read the child's records until exec closes the pipe. */
+static int read_report(int fd, const char *path, struct proc *p, holt_error **reterr)
+{
+	struct record rec;
+	int r = 0;
+
+	while (fd_read_full(fd, &rec, sizeof rec) == (ssize_t)sizeof rec) {
+		if (rec.step == STEP_NETNS_ON)
+			p->netns = true;
+		else if (rec.step == STEP_PID)
+			p->pid = rec.value;
+		else if (r == 0)
+			r = err_errno(reterr, rec.value, "cannot start '%s' (%s)", path,
+				step_names[rec.step]);
+	}
+	return r;
+}
+
+int proc_spawn(const struct proc_spec *spec, struct proc *ret, holt_error **reterr)
+{
+	struct proc p = {.pidfd = FD_NONE};
+	int report[2];
+	sigset_t all;
+	sigset_t before;
+
+	if (spec->n_fds > PROC_FDS_MAX)
+		return err_make(reterr, HOLT_EINTERNAL, "too many descriptors for a child");
+	int r = fd_pipe(report);
+	if (r < 0)
+		return err_errno(reterr, -r, "cannot make a pipe");
+	auto_fd report_read = report[0];
+	struct child_args args = {.spec = spec,
+		.report = report[1],
+		.parent = getpid(),
+		.uid = geteuid(),
+		.gid = getegid()};
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	p.pid = clone_child(&p.pidfd);
+	if (p.pid == 0)
+		child_main(&args);
+	const int clone_errno = errno;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)fd_close(report[1]);
+	if (p.pid < 0)
+		return err_errno(reterr, clone_errno, "cannot start '%s'", spec->path);
+	const pid_t first = p.pid;
+	r = read_report(report_read, spec->path, &p, reterr);
+	if (r < 0 || (spec->flags & PROC_DETACH)) {
+		(void)proc_wait(first, NULL);
+		p.pidfd = fd_close(p.pidfd);
+	}
+	if (r == 0)
+		*ret = p;
+	return r;
+}
+
+int proc_wait(pid_t pid, int *ret_status)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, __WALL) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	if (ret_status)
+		*ret_status = status;
+	return 0;
+}
+
+/* Collect output until end-of-file or the deadline; returns 0 or -ETIMEDOUT or -errno. */
+static int collect(int fd, uint64_t deadline_ms, struct buf *out)
+{
+	char chunk[4096];
+
+	for (;;) {
+		const uint64_t now = clock_mono_ms();
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+		if (now >= deadline_ms)
+			return -ETIMEDOUT;
+		const int n = poll(&pfd, 1, (int)(deadline_ms - now));
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n <= 0)
+			continue;
+		const ssize_t got = read(fd, chunk, sizeof chunk);
+		if (got == 0)
+			return 0;
+		if (got > 0)
+			(void)!buf_append(out, chunk, (size_t)got); /* over the limit: dropped */
+	}
+}
+
+int proc_run(const char *path, const char *const *argv, unsigned timeout_ms, char **ret_output,
+	holt_error **reterr)
+{
+	int out[2];
+	int status = 0;
+	auto_buf text = BUF_INIT(PROC_OUTPUT_MAX);
+	int r = fd_pipe(out);
+
+	if (r < 0)
+		return err_errno(reterr, -r, "cannot make a pipe");
+	auto_fd out_read = out[0];
+	static const char *const env[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL};
+	const struct proc_fd fds[] = {{out[1], 1}, {out[1], 2}};
+	const struct proc_spec spec = {.path = path,
+		.argv = argv,
+		.env = env,
+		.fds = fds,
+		.n_fds = 2,
+		.flags = PROC_DEATHSIG | PROC_NOPRIVS | PROC_NOCORE};
+	struct proc p = {.pidfd = FD_NONE};
+	r = proc_spawn(&spec, &p, reterr);
+	(void)fd_close(out[1]);
+	if (r < 0)
+		return r;
+	const int waited = collect(out_read, clock_mono_ms() + timeout_ms, &text);
+	if (waited < 0)
+		(void)syscall(SYS_pidfd_send_signal, p.pidfd, SIGKILL, NULL, 0);
+	(void)proc_wait(p.pid, &status);
+	(void)fd_close(p.pidfd);
+	char *safe = mem_zalloc(4 * text.len + 1);
+	if (!safe)
+		return err_nomem(reterr);
+	(void)str_escape(safe, 4 * text.len + 1, text.data, text.len, true);
+	if (waited == -ETIMEDOUT)
+		r = err_make(
+			reterr, HOLT_ETIMEOUT, "'%s' did not end within %u ms", path, timeout_ms);
+	else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		r = err_make(reterr, HOLT_EIO, "'%s' failed with status %d: %.512s", path,
+			WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), safe);
+	if (ret_output)
+		*ret_output = safe;
+	else
+		mem_free(safe);
+	return r;
+}
