@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_WIRE_H
+#define WIRE_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The agent protocol: frames on two byte streams (lanes) between host and guest, and between a
+ * client and the keeper that relays them. No allocation, no I/O, no errno, no global state: the
+ * caller owns every buffer. Compiled into host and guest.
+ *
+ * A frame is a 12-byte header, all little-endian: u32 payload length, u16 op, u16 zero, u32 stream;
+ * then the payload, the fields of ops.def in order. Stream 0 is the machine itself; execs have
+ * streams from 1, chosen by the host. Bytes behind the last known field are refused.
+ *
+ * Credits: the receiver of a channel grants bytes (exec.out_credit, started.in_credit, credit); the
+ * sender never has more data bytes under way than it was granted. The payload bytes of data frames
+ * count, eof and exit are free.
+ */
+
+#define WIRE_MAGIC          0x544c4f48u /* "HOLT" */
+#define WIRE_VERSION        1
+#define WIRE_OLDEST         1
+#define WIRE_HEADER_SIZE    12
+#define WIRE_DATA_MAX       65536 /* bytes in one data frame */
+#define WIRE_STRS_MAX       8192 /* strings in one list */
+#define WIRE_CREDIT_MAX     1048576 /* bytes of credit outstanding per channel */
+#define WIRE_STREAMS_MAX    1024 /* live streams per box */
+#define WIRE_SEED_SIZE      32
+#define WIRE_MACHINE_ID_LEN 32
+
+/* Where the bytes of a data frame begin: they may be read straight into their place in the frame,
+ * wire_encode then only puts the head before them. */
+#define WIRE_DATA_PREFIX (WIRE_HEADER_SIZE + 1 + 4)
+
+/* Names of the two virtio ports. */
+#define WIRE_PORT_CONTROL "holt.control"
+#define WIRE_PORT_BULK    "holt.bulk"
+
+enum wire_lane { WIRE_CONTROL = 0, WIRE_BULK = 1 };
+
+/* Which receiver decodes: it accepts only ops that may travel towards it. */
+enum wire_side {
+	WIRE_AS_HOST = 0, /* reads what a guest sent */
+	WIRE_AS_GUEST = 1, /* reads what the host sent */
+	WIRE_AS_CLIENT = 2, /* reads what a keeper sent */
+	WIRE_AS_KEEPER = 3 /* reads what a client sent */
+};
+
+enum wire_channel { WIRE_STDIN = 0, WIRE_STDOUT = 1, WIRE_STDERR = 2 };
+
+enum wire_exec_flags {
+	WIRE_EXEC_STDIN = 1 << 0, /* stdin is a stream; otherwise end-of-file at once */
+	WIRE_EXEC_MKCWD = 1 << 1, /* make a missing cwd (root, 0755), as an image's WorkingDir */
+	WIRE_EXEC_FLAGS_ALL = 3
+};
+
+enum wire_signal_flags { WIRE_SIGNAL_ALL = 1 << 0 };
+
+enum wire_exit_kind {
+	WIRE_EXITED = 0, /* code is the exit status, 0-255 */
+	WIRE_SIGNALED = 1 /* code is the signal number */
+};
+
+enum wire_exit_flags {
+	WIRE_EXIT_TIMED_OUT = 1 << 0, /* killed because its time was over */
+	WIRE_EXIT_OOM = 1 << 1, /* something of it was killed for memory */
+	WIRE_EXIT_LEFT = 1 << 2 /* output was cut because a background child holds the pipe */
+};
+
+enum wire_fail_class {
+	WIRE_FAIL_INTERNAL = 0,
+	WIRE_FAIL_INVALID = 1, /* the request is wrong */
+	WIRE_FAIL_NOT_FOUND = 2, /* program not found: exit code 127 */
+	WIRE_FAIL_NOT_EXEC = 3, /* found, cannot be executed: exit code 126 */
+	WIRE_FAIL_CWD = 4, /* working directory missing or unusable */
+	WIRE_FAIL_USER = 5, /* no such user or group in the image */
+	WIRE_FAIL_LIMIT = 6, /* a limit of the agent */
+	WIRE_FAIL_MOUNT = 7 /* setup could not mount */
+};
+
+enum wire_end_reason {
+	WIRE_END_STOPPED = 0, /* as asked */
+	WIRE_END_BOOT_FAILED = 1,
+	WIRE_END_VM_CRASHED = 2, /* QEMU ended by itself; errnum is the signal or 0 */
+	WIRE_END_PROTOCOL = 3, /* the guest broke the protocol */
+	WIRE_END_OWNER_GONE = 4,
+	WIRE_END_SETUP_FAILED = 5,
+	WIRE_END_HOST = 6 /* the host refused or failed: no memory, disk, jail */
+};
+
+/* Borrowed bytes; after decoding they point into the frame. */
+struct wire_bytes {
+	const uint8_t *data;
+	uint32_t len;
+};
+
+/* A packed list: @count strings, each ended by a NUL, @len bytes in all. */
+struct wire_strs {
+	const uint8_t *data;
+	uint32_t len;
+	uint32_t count;
+};
+
+enum wire_op {
+#define WIRE_OP(name, number, lane, dir, max, ...) WIRE_OP_##name = (number),
+#include "ops.def"
+#undef WIRE_OP
+};
+
+#define U8(n)    uint8_t n;
+#define U16(n)   uint16_t n;
+#define U32(n)   uint32_t n;
+#define U64(n)   uint64_t n;
+#define BYTES(n) struct wire_bytes n;
+#define STRS(n)  struct wire_strs n;
+#define WIRE_OP(name, number, lane, dir, max, ...) \
+	struct wire_##name {                       \
+		__VA_ARGS__                        \
+	};
+#include "ops.def"
+#undef WIRE_OP
+#undef U8
+#undef U16
+#undef U32
+#undef U64
+#undef BYTES
+#undef STRS
+
+struct wire_msg {
+	uint16_t op;
+	uint32_t stream;
+	union {
+#define WIRE_OP(name, number, lane, dir, max, ...) struct wire_##name name;
+#include "ops.def"
+#undef WIRE_OP
+	};
+};
+
+enum wire_status {
+	WIRE_OK = 0,
+	WIRE_MORE = 1, /* not a whole frame yet */
+	WIRE_BAD_OP = -1, /* unknown, or not allowed on this lane or in this direction */
+	WIRE_BAD_LENGTH = -2, /* longer than the op allows */
+	WIRE_BAD_FIELD = -3, /* a field is cut, too long, or bytes are left over */
+	WIRE_NO_SPACE = -4 /* encode: the buffer is too small or the message too large */
+};
+
+/* Decode the frame at the front of @buf. WIRE_OK sets *ret_msg (slices point into @buf) and
+ * *ret_used. WIRE_MORE sets *ret_used to the bytes that the whole frame needs, or to
+ * WIRE_HEADER_SIZE where even that is not known; a wrong header is found without its payload. */
+enum wire_status wire_decode(enum wire_side side, enum wire_lane lane, const uint8_t *buf,
+	size_t len, struct wire_msg *ret_msg, size_t *ret_used);
+
+/* Encode @msg as one frame into @buf. WIRE_OK sets *ret_len. */
+enum wire_status wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t cap, size_t *ret_len);
+
+/* Bytes that the frame of @msg takes, or 0 for an unknown op. */
+size_t wire_size(const struct wire_msg *msg);
+
+/* The lane an op travels on; -1 for an unknown op. */
+int wire_lane_of(uint16_t op);
+
+/* The longest frame (header included) that a receiver must be ready to hold. */
+size_t wire_frame_max(enum wire_side side, enum wire_lane lane);
+
+/* A name for logs: "exec", or "?" for an unknown op. */
+const char *wire_op_name(uint16_t op);
+const char *wire_status_name(enum wire_status status);
+
+/* The next string of a list: NULL at the end. Start with *pos = 0. */
+const char *wire_strs_next(const struct wire_strs *strs, uint32_t *pos);
+
+#endif
