@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int bad_option(int c, char **argv)
+{
+	return cli_usage(CLI_USAGE, "image", "%s '%.64s'",
+		c == ':' ? "a value is missing for" : "unknown option", argv[optind - 1]);
+}
+
+static void show_progress(uint64_t done, uint64_t total, void *user)
+{
+	static const unsigned mib = 1u << 20;
+
+	(void)user;
+	if (total)
+		(void)fprintf(stderr, "\rimporting: %llu of %llu MiB ",
+			(unsigned long long)(done / mib), (unsigned long long)(total / mib));
+	else
+		(void)fprintf(stderr, "\rimporting: %llu MiB ", (unsigned long long)(done / mib));
+}
+
+static int import_main(int argc, char **argv, holt_home *home)
+{
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+		{"name", required_argument, NULL, 'n'}, {"quiet", no_argument, NULL, 'q'}, {0}};
+	holt_image_import_options o = HOLT_IMAGE_IMPORT_OPTIONS_INIT;
+	holt_image *image = NULL;
+	holt_error *error = NULL;
+	int json = 0, quiet = 0;
+	int c;
+
+	while ((c = getopt_long(argc, argv, ":n:q", options, NULL)) != -1) {
+		if (c == 'j')
+			json = 1;
+		else if (c == 'n')
+			o.name = optarg;
+		else if (c == 'q')
+			quiet = 1;
+		else
+			return bad_option(c, argv);
+	}
+	if (optind + 1 != argc)
+		return cli_usage(CLI_USAGE, "image", "import takes one PATH");
+	const int terminal = isatty(STDERR_FILENO) && !quiet;
+	if (terminal)
+		o.progress = show_progress;
+	const int r = holt_image_import(home, argv[optind], &o, &image, &error);
+	if (terminal)
+		(void)fprintf(stderr, "\r%*s\r", 40, "");
+	if (r < 0)
+		return cli_error(CLI_FAILED, error);
+	(void)printf("%s\n", json ? holt_image_json(image) : holt_image_digest(image));
+	holt_image_free(image);
+	return cli_finish();
+}
+
+static void print_size(uint64_t bytes, char *out, size_t cap)
+{
+	static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+	double value = (double)bytes;
+	size_t i = 0;
+
+	for (; value >= 1000 && i < 4; i++)
+		value /= 1000;
+	(void)snprintf(out, cap, i ? "%.1f %s" : "%.0f %s", value, units[i]);
+}
+
+static void print_row(const holt_image *image)
+{
+	const char *name = holt_image_name(image);
+	const time_t when = (time_t)holt_image_imported_s(image);
+	char size[32];
+	char date[32] = "";
+	struct tm tm;
+
+	print_size(holt_image_size_bytes(image), size, sizeof size);
+	if (localtime_r(&when, &tm))
+		(void)strftime(date, sizeof date, "%Y-%m-%d %H:%M", &tm);
+	(void)printf("%-32s %.12s  %10s  %s\n", *name ? name : "<none>",
+		holt_image_digest(image) + strlen("sha256:"), size, date);
+}
+
+static int ls_main(int argc, char **argv, holt_home *home)
+{
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'}, {"quiet", no_argument, NULL, 'q'}, {0}};
+	holt_image **images = NULL;
+	holt_error *error = NULL;
+	size_t n = 0;
+	int json = 0, quiet = 0;
+	int c;
+
+	while ((c = getopt_long(argc, argv, ":q", options, NULL)) != -1) {
+		if (c == 'j')
+			json = 1;
+		else if (c == 'q')
+			quiet = 1;
+		else
+			return bad_option(c, argv);
+	}
+	if (optind < argc)
+		return cli_usage(CLI_USAGE, "image", "ls takes no argument");
+	if (holt_image_list(home, &images, &n, &error) < 0)
+		return cli_error(CLI_FAILED, error);
+	if (json)
+		(void)printf("[");
+	else if (!quiet)
+		(void)printf("%-32s %-12s  %10s  %s\n", "NAME", "DIGEST", "SIZE", "IMPORTED");
+	for (size_t i = 0; i < n; i++) {
+		if (json)
+			(void)printf("%s%s", i ? ",\n" : "", holt_image_json(images[i]));
+		else if (quiet)
+			(void)printf("%s\n", holt_image_digest(images[i]));
+		else
+			print_row(images[i]);
+	}
+	if (json)
+		(void)printf("]\n");
+	holt_image_list_free(images, n);
+	return cli_finish();
+}
+
+static int inspect_main(int argc, char **argv, holt_home *home)
+{
+	int status = CLI_OK;
+	int printed = 0;
+
+	if (argc < 2)
+		return cli_usage(CLI_USAGE, "image", "inspect takes one or more IMAGEs");
+	(void)printf("[");
+	for (int i = 1; i < argc; i++) {
+		holt_image *image = NULL;
+		holt_error *error = NULL;
+
+		if (holt_image_get(home, argv[i], &image, &error) < 0) {
+			status = cli_error(CLI_FAILED, error);
+			continue;
+		}
+		(void)printf("%s%s", printed++ ? ",\n" : "", holt_image_json(image));
+		holt_image_free(image);
+	}
+	(void)printf("]\n");
+	const int written = cli_finish();
+	return status ? status : written;
+}
+
+static int rm_main(int argc, char **argv, holt_home *home)
+{
+	int status = CLI_OK;
+
+	if (argc < 2)
+		return cli_usage(CLI_USAGE, "image", "rm takes one or more IMAGEs");
+	for (int i = 1; i < argc; i++) {
+		holt_error *error = NULL;
+
+		if (holt_image_remove(home, argv[i], &error) < 0)
+			status = cli_error(CLI_FAILED, error);
+		else
+			(void)printf("%s\n", argv[i]);
+	}
+	const int written = cli_finish();
+	return status ? status : written;
+}
+
+static const struct {
+	const char *name;
+	int (*main)(int argc, char **argv, holt_home *home);
+} subverbs[] = {
+	{"import", import_main},
+	{"inspect", inspect_main},
+	{"ls", ls_main},
+	{"rm", rm_main},
+};
+
+static int image_main(int argc, char **argv)
+{
+	const size_t n = sizeof subverbs / sizeof subverbs[0];
+	const char *name = argc > 1 ? argv[1] : "";
+	holt_home *home = NULL;
+	holt_error *error = NULL;
+	size_t i = 0;
+
+	while (i < n && strcmp(subverbs[i].name, name) != 0)
+		i++;
+	if (i == n)
+		return cli_usage(CLI_USAGE, "image",
+			*name ? "'%.64s' is not import, inspect, ls or rm"
+			      : "say import, inspect, ls or rm%s",
+			name);
+	if (argc > 2 && strcmp(argv[2], "--help") == 0) {
+		(void)fputs(verb_image.help, stdout);
+		return cli_finish();
+	}
+	if (holt_home_open(NULL, &home, &error) < 0)
+		return cli_error(CLI_FAILED, error);
+	const int status = subverbs[i].main(argc - 1, argv + 1, home);
+	holt_home_close(home);
+	return status;
+}
+
+const struct cli_verb verb_image = {
+	.name = "image",
+	.summary = "import, list, inspect and remove images",
+	.help = "Usage: holt image import PATH [--name REF] [--json] [-q]\n"
+		"       holt image ls [--json] [-q]\n"
+		"       holt image inspect IMAGE...\n"
+		"       holt image rm IMAGE...\n\n"
+		"PATH is an OCI image layout (a directory, or a tar of one) or a tar of a root "
+		"file\n"
+		"system, also compressed. IMAGE is a name, a digest, or the beginning of a "
+		"digest.\n\n"
+		"Options:\n"
+		"  -n, --name REF  name the image NAME[:TAG]; default: the name in the layout\n"
+		"      --json      print JSON\n"
+		"  -q, --quiet     import: no progress; ls: digests only\n\n"
+		"Example:\n"
+		"  holt image import rootfs.tar.gz --name tools && holt run tools ls /\n",
+	.main = image_main,
+};

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct cli_verb *const verbs[] = {
+	&verb_doctor,
+	&verb_image,
+	&verb_run,
+	&verb_version,
+};
+
+#define N_VERBS (sizeof verbs / sizeof verbs[0])
+
+static void log_to_stderr(int level, const char *component, const char *message, void *user)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+
+	(void)user;
+	(void)fprintf(stderr, "holt[%ld] %s %s: %s\n", (long)getpid(), names[level & 3], component,
+		message);
+}
+
+/* $HOLT_LOG asks for the library's log on stderr. */
+static void set_log(void)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+	const char *want = getenv("HOLT_LOG");
+
+	for (int i = 0; want && i < 4; i++) {
+		if (strcmp(want, names[i]) == 0)
+			holt_log_set(i, log_to_stderr, NULL);
+	}
+}
+
+static int print_help(void)
+{
+	(void)printf("Usage: holt VERB [OPTIONS]\n\n"
+		     "Runs commands in micro-VMs made from OCI images.\n\nVerbs:\n");
+	for (size_t i = 0; i < N_VERBS; i++)
+		(void)printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
+	(void)printf("\n'holt VERB --help' tells more. Environment:\n"
+		     "  HOLT_HOME   directory with all state\n"
+		     "  HOLT_ACCEL  auto (default), kvm or tcg\n"
+		     "  HOLT_LOG    error, warn, info or debug: log to stderr\n\n"
+		     "Example:\n"
+		     "  holt image import ./demo --name demo && holt run demo uname -a\n");
+	return cli_finish();
+}
+
+static const struct cli_verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < N_VERBS; i++) {
+		if (strcmp(verbs[i]->name, name) == 0)
+			return verbs[i];
+	}
+	return NULL;
+}
+
+static int print_verb_help(const struct cli_verb *verb)
+{
+	(void)fputs(verb->help, stdout);
+	return cli_finish();
+}
+
+/* Whether the verb itself is asked for help: before any word that is not an option. */
+static int wants_help(int argc, char **argv)
+{
+	return argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+}
+
+/* Descriptors 0, 1 and 2 must be taken, or the next file opened would be mistaken for them. */
+static void guard_std_fds(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	} while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		(void)close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "--help";
+
+	guard_std_fds();
+	set_log();
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
+		(strcmp(name, "help") == 0 && argc < 3))
+		return argc > 1 ? print_help() : (print_help(), CLI_USAGE);
+	if (strcmp(name, "--version") == 0)
+		name = "version";
+	const int help = strcmp(name, "help") == 0;
+	const struct cli_verb *verb = find_verb(help ? argv[2] : name);
+	if (!verb)
+		return cli_usage(CLI_USAGE, "", "'%.64s' is not a verb", help ? argv[2] : name);
+	if (help || wants_help(argc - 1, argv + 1))
+		return print_verb_help(verb);
+	return verb->main(argc - 1, argv + 1);
+}

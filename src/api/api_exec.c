@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "holt/exec.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "api/options.h"
+#include "box/box_exec.h"
+#include "box/lifecycle.h"
+#include "base/banned.h"
+
+#define EXIT_CODE_TIMEOUT   124
+#define EXIT_CODE_HOLT      125
+#define EXIT_CODE_NOT_EXEC  126
+#define EXIT_CODE_NOT_FOUND 127
+
+static int check_options(const holt_exec_options *o, holt_error **reterr)
+{
+	const uint32_t known = HOLT_EXEC_STDIN | HOLT_EXEC_IMAGE;
+
+	if (o->flags & ~known)
+		return err_make(reterr, HOLT_EINVALID, "unknown flags 0x%x", o->flags & ~known);
+	if (o->entrypoint && !(o->flags & HOLT_EXEC_IMAGE))
+		return err_make(reterr, HOLT_EINVALID, "entrypoint needs HOLT_EXEC_IMAGE");
+	return 0;
+}
+
+HOLT_API int holt_exec_start(
+	holt_box *box, const holt_exec_options *options, holt_exec **ret, holt_error **reterr)
+{
+	holt_exec_options o;
+	struct process process = {0};
+
+	if (!box || !options || !ret)
+		return api_null(!box ? "box" : !options ? "options" : "ret", reterr);
+	int r = options_read(&o, sizeof o, sizeof o, options, "holt_exec_options", reterr);
+	if (r == 0)
+		r = check_options(&o, reterr);
+	if (r < 0) {
+		err_stage(reterr, "options");
+		return r;
+	}
+	const struct process_wish wish = {.argv = o.argv,
+		.env = o.env,
+		.cwd = o.cwd,
+		.user = o.user,
+		.entrypoint = o.entrypoint,
+		.image_command = (o.flags & HOLT_EXEC_IMAGE) != 0,
+		.stdin_stream = (o.flags & HOLT_EXEC_STDIN) != 0};
+	r = process_build(&box->image->config, box->hostname, &wish, &process, reterr);
+	if (r == 0)
+		r = exec_start(box->session, &process, o.timeout_ms, o.cancel, ret, reterr);
+	process_done(&process);
+	return r;
+}
+
+HOLT_API int holt_exec_read(holt_exec *exec, int stream, void *data, size_t size,
+	uint64_t timeout_ms, size_t *ret_len, holt_error **reterr)
+{
+	if (!exec || !data || !ret_len)
+		return api_null(!exec ? "exec" : !data ? "data" : "ret_len", reterr);
+	if ((stream != HOLT_STDOUT && stream != HOLT_STDERR) || size == 0)
+		return err_make(reterr, HOLT_EINVALID, "%s",
+			size ? "stream is neither HOLT_STDOUT nor HOLT_STDERR" : "size is 0");
+	return exec_read(exec, (enum wire_channel)stream, data, size, timeout_ms, ret_len, reterr);
+}
+
+HOLT_API int holt_exec_write(holt_exec *exec, const void *data, size_t size, uint64_t timeout_ms,
+	size_t *ret_len, holt_error **reterr)
+{
+	if (!exec || !data)
+		return api_null(exec ? "data" : "exec", reterr);
+	return exec_write(exec, data, size, timeout_ms, ret_len, reterr);
+}
+
+HOLT_API int holt_exec_close_stdin(holt_exec *exec)
+{
+	return exec ? exec_close_stdin(exec) : -HOLT_EINVALID;
+}
+
+HOLT_API int holt_exec_signal(holt_exec *exec, int signal_nr)
+{
+	if (!exec || signal_nr < 1 || signal_nr > 64)
+		return -HOLT_EINVALID;
+	return exec_signal(exec, (uint32_t)signal_nr);
+}
+
+/* From the guest's words to the shell's. */
+static int fill_exit(const struct exec_result *result, holt_exit *ret, holt_error **reterr)
+{
+	holt_exit e = {.duration_us = result->duration_us};
+
+	e.signal = result->signaled ? (int32_t)result->code : 0;
+	e.code = result->signaled ? 128 + e.signal : (int32_t)(result->code & 255);
+	if (result->flags & WIRE_EXIT_TIMED_OUT) {
+		e.code = EXIT_CODE_TIMEOUT;
+		e.flags |= HOLT_EXIT_TIMED_OUT;
+	}
+	if (result->flags & WIRE_EXIT_OOM)
+		e.flags |= HOLT_EXIT_OOM;
+	if (result->flags & WIRE_EXIT_LEFT)
+		e.flags |= HOLT_EXIT_OUTPUT_LEFT;
+	return options_write(ret, &e, sizeof e, sizeof e, "holt_exit", reterr);
+}
+
+HOLT_API int holt_exec_wait(
+	holt_exec *exec, uint64_t timeout_ms, holt_exit *ret, holt_error **reterr)
+{
+	struct exec_result result = {0};
+
+	if (!exec || !ret)
+		return api_null(exec ? "ret" : "exec", reterr);
+	const int r = exec_wait(exec, timeout_ms, &result, reterr);
+	return r < 0 ? r : fill_exit(&result, ret, reterr);
+}
+
+HOLT_API int holt_exec_pump(holt_exec *exec, int stdin_fd, int stdout_fd, int stderr_fd,
+	holt_exit *ret, holt_error **reterr)
+{
+	struct exec_result result = {0};
+
+	if (!exec || !ret)
+		return api_null(exec ? "ret" : "exec", reterr);
+	const int r = exec_pump(exec, stdin_fd, stdout_fd, stderr_fd, &result, reterr);
+	return r < 0 ? r : fill_exit(&result, ret, reterr);
+}
+
+HOLT_API void holt_exec_free(holt_exec *exec)
+{
+	exec_free(exec);
+}
+
+HOLT_API int holt_error_exit_code(const holt_error *error)
+{
+	const bool exec = strcmp(holt_error_stage(error), "exec") == 0;
+
+	if (!error)
+		return 0;
+	if (exec && holt_error_code(error) == HOLT_ENOT_FOUND)
+		return EXIT_CODE_NOT_FOUND;
+	if (exec && holt_error_code(error) == HOLT_EDENIED)
+		return EXIT_CODE_NOT_EXEC;
+	if (exec && holt_error_code(error) == HOLT_ETIMEOUT)
+		return EXIT_CODE_TIMEOUT;
+	return EXIT_CODE_HOLT;
+}
+
+HOLT_API int holt_run(holt_home *home, const char *image, const holt_box_options *box_options,
+	const holt_exec_options *exec_options, int stdin_fd, int stdout_fd, int stderr_fd,
+	holt_exit *ret, holt_error **reterr)
+{
+	holt_exec_options o;
+	holt_box *box = NULL;
+	holt_exec *exec = NULL;
+
+	if (!exec_options || !ret)
+		return api_null(exec_options ? "ret" : "exec", reterr);
+	int r = options_read(&o, sizeof o, sizeof o, exec_options, "holt_exec_options", reterr);
+	if (r < 0)
+		return r;
+	o.struct_size = sizeof o;
+	if (stdin_fd >= 0)
+		o.flags |= HOLT_EXEC_STDIN;
+	r = holt_box_start(home, image, box_options, &box, reterr);
+	if (r == 0)
+		r = holt_exec_start(box, &o, &exec, reterr);
+	if (r == 0)
+		r = holt_exec_pump(exec, stdin_fd, stdout_fd, stderr_fd, ret, reterr);
+	holt_exec_free(exec);
+	holt_box_close(box);
+	return r;
+}

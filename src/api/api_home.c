@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "holt/home.h"
+
+#include "api/options.h"
+#include "box/cancel.h"
+#include "box/home.h"
+#include "base/banned.h"
+
+HOLT_API int holt_home_open(const holt_home_options *options, holt_home **ret, holt_error **reterr)
+{
+	holt_home_options o;
+
+	if (!ret)
+		return api_null("ret", reterr);
+	const int r = options_read(&o, sizeof o, sizeof o, options, "holt_home_options", reterr);
+	return r < 0 ? r : home_open(o.path, ret, reterr);
+}
+
+HOLT_API const char *holt_home_path(holt_home *home)
+{
+	return home->path;
+}
+
+HOLT_API void holt_home_close(holt_home *home)
+{
+	home_close(home);
+}
+
+HOLT_API int holt_cancel_new(holt_cancel **ret, holt_error **reterr)
+{
+	return ret ? cancel_new(ret, reterr) : api_null("ret", reterr);
+}
+
+HOLT_API void holt_cancel_trigger(holt_cancel *cancel)
+{
+	cancel_trigger(cancel);
+}
+
+HOLT_API void holt_cancel_free(holt_cancel *cancel)
+{
+	cancel_free(cancel);
+}

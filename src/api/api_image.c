@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "holt/image.h"
+
+#include <time.h>
+
+#include "api/options.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "box/cancel.h"
+#include "box/home.h"
+#include "image/image.h"
+#include "base/banned.h"
+
+struct holt_image {
+	struct image *image;
+	char *json; /* made when first asked for */
+};
+
+static holt_image *wrap(struct image *image)
+{
+	holt_image *img = mem_zalloc(sizeof *img);
+
+	if (img)
+		img->image = image;
+	else
+		image_free(image);
+	return img;
+}
+
+HOLT_API int holt_image_import(holt_home *home, const char *path,
+	const holt_image_import_options *options, holt_image **ret, holt_error **reterr)
+{
+	holt_image_import_options o;
+	struct image *image = NULL;
+
+	if (!home || !path)
+		return api_null(home ? "path" : "home", reterr);
+	int r = options_read(&o, sizeof o, sizeof o, options, "holt_image_import_options", reterr);
+	if (r < 0)
+		return r;
+	const struct image_import_options io = {.name = o.name,
+		.progress = o.progress,
+		.user = o.user,
+		.cancel = cancel_flag(o.cancel)};
+	r = image_import(home->images, path, &io, &image, reterr);
+	if (r < 0) {
+		err_stage(reterr, "import");
+		err_object(reterr, path);
+		return r;
+	}
+	if (!ret) {
+		image_free(image);
+		return 0;
+	}
+	*ret = wrap(image);
+	return *ret ? 0 : err_nomem(reterr);
+}
+
+HOLT_API int holt_image_get(holt_home *home, const char *ref, holt_image **ret, holt_error **reterr)
+{
+	struct image *image = NULL;
+
+	if (!home || !ref || !ret)
+		return api_null(!home ? "home" : !ref ? "ref" : "ret", reterr);
+	const int r = image_get(home->images, ref, &image, reterr);
+	if (r < 0) {
+		err_stage(reterr, "image");
+		err_object(reterr, ref);
+		return r;
+	}
+	holt_image *img = wrap(image);
+	if (!img)
+		return err_nomem(reterr);
+	*ret = img;
+	return 0;
+}
+
+HOLT_API int holt_image_list(
+	holt_home *home, holt_image ***ret, size_t *ret_count, holt_error **reterr)
+{
+	struct image **list = NULL;
+	size_t n = 0;
+
+	if (!home || !ret || !ret_count)
+		return api_null(!home ? "home" : !ret ? "ret" : "ret_count", reterr);
+	const int r = image_list(home->images, &list, &n, reterr);
+	if (r < 0) {
+		err_stage(reterr, "image");
+		return r;
+	}
+	holt_image **images = n ? mem_array(n, sizeof *images) : NULL;
+	for (size_t i = 0; images && i < n; i++) {
+		images[i] = wrap(list[i]);
+		list[i] = NULL;
+		if (!images[i]) {
+			holt_image_list_free(images, n);
+			images = NULL;
+		}
+	}
+	image_list_free(list, n);
+	if (n && !images)
+		return err_nomem(reterr);
+	*ret = images;
+	*ret_count = n;
+	return 0;
+}
+
+HOLT_API int holt_image_remove(holt_home *home, const char *ref, holt_error **reterr)
+{
+	if (!home || !ref)
+		return api_null(home ? "ref" : "home", reterr);
+	const int r = image_remove(home->images, ref, reterr);
+	if (r < 0) {
+		err_stage(reterr, "image");
+		err_object(reterr, ref);
+	}
+	return r;
+}
+
+HOLT_API const char *holt_image_name(const holt_image *image)
+{
+	return image->image->name ? image->image->name : "";
+}
+
+HOLT_API const char *holt_image_digest(const holt_image *image)
+{
+	return image->image->digest;
+}
+
+HOLT_API uint64_t holt_image_size_bytes(const holt_image *image)
+{
+	return image->image->size_bytes;
+}
+
+HOLT_API int64_t holt_image_imported_s(const holt_image *image)
+{
+	return image->image->created_s;
+}
+
+static json_t *json_strv(char *const *list)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; list && list[i]; i++)
+		(void)json_array_append_new(array, json_string(list[i]));
+	return array;
+}
+
+static json_t *json_config(const struct image_config *c)
+{
+	return json_pack("{s:o, s:o, s:o, s:s?, s:s?, s:s?}", "env", json_strv(c->env),
+		"entrypoint", json_strv(c->entrypoint), "cmd", json_strv(c->cmd), "working_dir",
+		c->working_dir, "user", c->user, "stop_signal", c->stop_signal);
+}
+
+HOLT_API const char *holt_image_json(holt_image *image)
+{
+	const struct image *i = image->image;
+	char when[32] = "";
+	struct tm tm;
+	const time_t t = (time_t)i->created_s;
+
+	if (image->json)
+		return image->json;
+	if (gmtime_r(&t, &tm))
+		(void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	auto_json doc = json_pack("{s:s?, s:s, s:s, s:I, s:I, s:s, s:s?, s:s?, s:o}", "name",
+		i->name, "digest", i->digest, "rootfs_digest", i->rootfs_digest, "size_bytes",
+		(json_int_t)i->size_bytes, "layers", (json_int_t)i->layers, "imported", when,
+		"architecture", i->config.architecture, "os", i->config.os, "config",
+		json_config(&i->config));
+	image->json = doc ? json_text(doc) : NULL;
+	return image->json;
+}
+
+HOLT_API void holt_image_free(holt_image *image)
+{
+	if (!image)
+		return;
+	image_free(image->image);
+	mem_free(image->json);
+	mem_free(image);
+}
+
+HOLT_API void holt_image_list_free(holt_image **images, size_t count)
+{
+	for (size_t i = 0; images && i < count; i++)
+		holt_image_free(images[i]);
+	mem_free(images);
+}

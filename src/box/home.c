@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/home.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/fsutil.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "box/box_dir.h"
+#include "base/banned.h"
+
+#define HOME_FORMAT "1\n"
+
+static char *default_home(void)
+{
+	const char *home = getenv("HOLT_HOME");
+	const char *data = getenv("XDG_DATA_HOME");
+	const char *user = getenv("HOME");
+
+	if (home && *home)
+		return str_dup(home);
+	if (geteuid() == 0)
+		return str_dup("/var/lib/holt");
+	if (data && data[0] == '/')
+		return str_printf("%s/holt", data);
+	return str_printf("%s/.local/share/holt", user && *user ? user : "");
+}
+
+int home_resolve(const char *path, char **ret, holt_error **reterr)
+{
+	auto_free char *chosen = path ? str_dup(path) : default_home();
+	char cwd[PATH_MAX];
+
+	if (!chosen)
+		return err_nomem(reterr);
+	if (!*chosen)
+		return err_make(reterr, HOLT_EINVALID, "the path of the home is empty");
+	if (*chosen == '/') {
+		*ret = take_ptr(chosen);
+		return 0;
+	}
+	if (!getcwd(cwd, sizeof cwd))
+		return err_errno(reterr, errno, "cannot tell the current directory");
+	*ret = str_printf("%s/%s", cwd, chosen);
+	return *ret ? 0 : err_nomem(reterr);
+}
+
+/* The directory must be ours and closed to others. */
+static int check_owner(int fd, const char *path, holt_error **reterr)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return err_errno(reterr, errno, "cannot look at '%s'", path);
+	if (st.st_uid != geteuid()) {
+		(void)err_make(reterr, HOLT_EDENIED, "'%s' belongs to user %u, not to %u", path,
+			st.st_uid, geteuid());
+		err_hint(reterr, "choose another directory with HOLT_HOME");
+		return -HOLT_EDENIED;
+	}
+	if ((st.st_mode & 077) && fchmod(fd, 0700) < 0)
+		return err_errno(reterr, errno, "cannot close '%s' to other users", path);
+	return 0;
+}
+
+static int check_format(int fd, holt_error **reterr)
+{
+	auto_free char *format = NULL;
+	int r = fs_read_file(fd, "format", 64, &format, NULL);
+
+	if (r == -ENOENT) {
+		r = fs_write_atomic(fd, "format", HOME_FORMAT, strlen(HOME_FORMAT), 0600);
+		return r < 0 ? err_errno(reterr, -r, "cannot write to the home") : 0;
+	}
+	if (r < 0)
+		return err_errno(reterr, -r, "cannot read the home's format");
+	if (strcmp(format, HOME_FORMAT) != 0) {
+		(void)err_make(reterr, HOLT_EINVALID,
+			"the home has another format than this "
+			"version of holt knows");
+		err_hint(reterr, "use the version of holt that made it, or another HOLT_HOME");
+		return -HOLT_EINVALID;
+	}
+	return 0;
+}
+
+static int make_dir(int fd, const char *name, holt_error **reterr)
+{
+	if (mkdirat(fd, name, 0700) < 0 && errno != EEXIST)
+		return err_errno(reterr, errno, "cannot make '%s' in the home", name);
+	return 0;
+}
+
+static int open_dirs(struct holt_home *h, holt_error **reterr)
+{
+	int r = fs_mkdirs(h->path);
+
+	if (r < 0) {
+		(void)err_errno(reterr, -r, "cannot make the home '%s'", h->path);
+		err_hint(reterr, "choose another directory with HOLT_HOME");
+		return -err_code_of_errno(-r);
+	}
+	auto_fd fd = open(h->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_errno(reterr, errno, "cannot open the home '%s'", h->path);
+	if ((r = check_owner(fd, h->path, reterr)) < 0 || (r = check_format(fd, reterr)) < 0 ||
+		(r = make_dir(fd, "images", reterr)) < 0 ||
+		(r = make_dir(fd, "cache", reterr)) < 0 || (r = make_dir(fd, "boxes", reterr)) < 0)
+		return r;
+	h->boxes_fd = openat(fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (h->boxes_fd < 0)
+		return err_errno(reterr, errno, "cannot open the boxes of '%s'", h->path);
+	return 0;
+}
+
+static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
+{
+	int r = home_resolve(path, &h->path, reterr);
+
+	if (r < 0 || (r = open_dirs(h, reterr)) < 0)
+		return r;
+	auto_free char *images = str_printf("%s/images", h->path);
+	h->cache_dir = str_printf("%s/cache", h->path);
+	h->loop = loop_new();
+	if (!images || !h->cache_dir || !h->loop)
+		return err_nomem(reterr);
+	r = image_store_open(images, &h->images, reterr);
+	if (r == 0)
+		box_dir_sweep(h->boxes_fd);
+	return r;
+}
+
+int home_open(const char *path, struct holt_home **ret, holt_error **reterr)
+{
+	struct holt_home *h = mem_zalloc(sizeof *h);
+
+	if (!h)
+		return err_nomem(reterr);
+	h->boxes_fd = FD_NONE;
+	const int r = open_all(h, path, reterr);
+	if (r < 0) {
+		err_stage(reterr, "home");
+		err_object(reterr, h->path);
+		home_close(h);
+		return r;
+	}
+	*ret = h;
+	return 0;
+}
+
+void home_close(struct holt_home *h)
+{
+	if (!h)
+		return;
+	loop_free(h->loop);
+	image_store_close(h->images);
+	(void)fd_close(h->boxes_fd);
+	mem_free(h->cache_dir);
+	mem_free(h->path);
+	mem_free(h);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BOX_HOME_H
+#define BOX_HOME_H
+
+#include "base/err.h"
+#include "box/loop.h"
+#include "image/image.h"
+
+/*
+ * An open home: its directories, its image store, its loop thread.
+ *
+ *   format            version of the layout, "1"
+ *   images/           the image store
+ *   cache/            verdicts, initramfs and empty disks: may be deleted at any time
+ *   boxes/<id>/       one box: keeper.lock, vm.lock, disk.raw
+ */
+struct holt_home {
+	char *path;
+	int boxes_fd;
+	char *cache_dir;
+	struct image_store *images;
+	struct loop *loop;
+};
+
+/* The directory that is used for @path (NULL: the default), absolute, in fresh memory. */
+int home_resolve(const char *path, char **ret, holt_error **reterr);
+
+int home_open(const char *path, struct holt_home **ret, holt_error **reterr);
+void home_close(struct holt_home *h);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BOX_KEEPER_H
+#define BOX_KEEPER_H
+
+#include "base/err.h"
+#include "vmm/vm.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What the library and the keeper process agree on. The specification travels as JSON on the owner
+ * pipe, never as arguments or environment; everything that is a file travels as a descriptor with a
+ * fixed number. The write end of the owner pipe stays open in the owner: its end-of-file tells the
+ * keeper that the owner is gone.
+ */
+#define KEEPER_PROTOCOL 1
+
+enum keeper_fd {
+	KEEPER_FD_OWNER =
+		3, /* read: the specification (u32 length, JSON), then silence, then end */
+	KEEPER_FD_CONTROL, /* the first client, as two lanes */
+	KEEPER_FD_BULK,
+	KEEPER_FD_KERNEL,
+	KEEPER_FD_INITRD,
+	KEEPER_FD_ROOTFS,
+	KEEPER_FD_DISK,
+	KEEPER_FD_VM_LOCK, /* locked; only QEMU keeps it */
+	KEEPER_FD_KEEPER_LOCK, /* locked; only the keeper keeps it */
+	KEEPER_FD_BOXES, /* the directory that holds the box's directory */
+	KEEPER_FD_END
+};
+
+struct keeper_spec {
+	char id[33]; /* also the name of the box's directory */
+	bool kvm;
+	uint32_t memory_mib;
+	uint32_t cpus;
+	uint32_t tsc_khz;
+	uint64_t disk_bytes;
+	uint64_t boot_timeout_ms; /* of one attempt, from QEMU's start to the agent's setup_done */
+	char hostname[65];
+	uint8_t mac[6];
+};
+
+/* Write the specification to @fd, and read it back in the keeper. */
+int keeper_spec_write(const struct keeper_spec *spec, int fd, holt_error **reterr);
+int keeper_spec_read(int fd, struct keeper_spec *ret, holt_error **reterr);
+
+/* The keeper's life: boots the VM with one retry, serves the client, ends with the owner, removes
+ * the box's directory. Returns the process's exit status. Call it first thing in main. */
+int keeper_main(const struct vm_engine *engine);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/keeper.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/banned.h"
+
+#define SPEC_SIZE_MAX 65536u
+
+int keeper_spec_write(const struct keeper_spec *s, int fd, holt_error **reterr)
+{
+	char mac[13];
+
+	(void)snprintf(mac, sizeof mac, "%02x%02x%02x%02x%02x%02x", s->mac[0], s->mac[1], s->mac[2],
+		s->mac[3], s->mac[4], s->mac[5]);
+	auto_json doc = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "protocol",
+		KEEPER_PROTOCOL, "id", s->id, "kvm", (int)s->kvm, "memory_mib",
+		(json_int_t)s->memory_mib, "cpus", (json_int_t)s->cpus, "tsc_khz",
+		(json_int_t)s->tsc_khz, "disk_bytes", (json_int_t)s->disk_bytes, "boot_timeout_ms",
+		(json_int_t)s->boot_timeout_ms, "hostname", s->hostname, "mac", mac);
+	auto_free char *text = doc ? json_text(doc) : NULL;
+	if (!text)
+		return err_nomem(reterr);
+	const uint32_t len = (uint32_t)strlen(text);
+	int r = fd_write_full(fd, &len, sizeof len);
+	if (r == 0)
+		r = fd_write_full(fd, text, len);
+	if (r < 0)
+		return err_errno(reterr, -r, "cannot hand the specification to the keeper");
+	return 0;
+}
+
+/* A bounded copy of a string member. */
+static int get_text(const json_t *doc, const char *key, char *ret, size_t cap, holt_error **reterr)
+{
+	const char *text = NULL;
+	const int r = json_get_str(doc, key, &text, reterr);
+
+	if (r < 0)
+		return r;
+	if (!text || strlen(text) >= cap)
+		return err_make(reterr, HOLT_EINVALID, "'%s' is missing or too long", key);
+	(void)snprintf(ret, cap, "%s", text);
+	return 0;
+}
+
+static int get_number(const json_t *doc, const char *key, int64_t min, int64_t max, int64_t *ret,
+	holt_error **reterr)
+{
+	*ret = -1;
+	const int r = json_get_int(doc, key, min, max, ret, reterr);
+	if (r == 0 && *ret == -1)
+		return err_make(reterr, HOLT_EINVALID, "'%s' is missing", key);
+	return r;
+}
+
+static int parse_mac(const char *text, uint8_t ret[6], holt_error **reterr)
+{
+	unsigned b[6];
+
+	if (strlen(text) != 12 ||
+		sscanf(text, "%2x%2x%2x%2x%2x%2x", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5]) != 6)
+		return err_make(reterr, HOLT_EINVALID, "'mac' is not 12 hex digits");
+	for (int i = 0; i < 6; i++)
+		ret[i] = (uint8_t)b[i];
+	return 0;
+}
+
+static int spec_parse(const json_t *doc, struct keeper_spec *s, holt_error **reterr)
+{
+	int64_t protocol, memory, cpus, tsc, disk, boot;
+	char mac[13];
+
+	int r = get_number(doc, "protocol", 0, INT32_MAX, &protocol, reterr);
+	if (r == 0 && protocol != KEEPER_PROTOCOL)
+		return err_make(reterr, HOLT_EUNSUPPORTED,
+			"library speaks keeper protocol %d, this keeper %d", (int)protocol,
+			KEEPER_PROTOCOL);
+	if (r < 0 || (r = get_text(doc, "id", s->id, sizeof s->id, reterr)) < 0 ||
+		(r = get_text(doc, "hostname", s->hostname, sizeof s->hostname, reterr)) < 0 ||
+		(r = get_text(doc, "mac", mac, sizeof mac, reterr)) < 0 ||
+		(r = parse_mac(mac, s->mac, reterr)) < 0 ||
+		(r = get_number(doc, "memory_mib", 1, UINT32_MAX, &memory, reterr)) < 0 ||
+		(r = get_number(doc, "cpus", 1, UINT32_MAX, &cpus, reterr)) < 0 ||
+		(r = get_number(doc, "tsc_khz", 0, UINT32_MAX, &tsc, reterr)) < 0 ||
+		(r = get_number(doc, "disk_bytes", 1, INT64_MAX, &disk, reterr)) < 0 ||
+		(r = get_number(doc, "boot_timeout_ms", 1, INT32_MAX, &boot, reterr)) < 0)
+		return r;
+	s->kvm = json_is_true(json_object_get(doc, "kvm"));
+	s->memory_mib = (uint32_t)memory;
+	s->cpus = (uint32_t)cpus;
+	s->tsc_khz = (uint32_t)tsc;
+	s->disk_bytes = (uint64_t)disk;
+	s->boot_timeout_ms = (uint64_t)boot;
+	return 0;
+}
+
+int keeper_spec_read(int fd, struct keeper_spec *ret, holt_error **reterr)
+{
+	uint32_t len = 0;
+
+	if (fd_read_full(fd, &len, sizeof len) != (ssize_t)sizeof len || len > SPEC_SIZE_MAX)
+		return err_make(reterr, HOLT_EPROTOCOL, "no specification on the owner pipe");
+	auto_free char *text = mem_zalloc(len + 1);
+	if (!text)
+		return err_nomem(reterr);
+	if (fd_read_full(fd, text, len) != (ssize_t)len)
+		return err_make(reterr, HOLT_EPROTOCOL, "specification is cut short");
+	auto_json doc = NULL;
+	int r = json_parse(text, len, SPEC_SIZE_MAX, "keeper specification", &doc, reterr);
+	if (r < 0)
+		return r;
+	struct keeper_spec spec = {0};
+	r = spec_parse(doc, &spec, reterr);
+	if (r == 0)
+		*ret = spec;
+	return r;
+}
