@@ -2,8 +2,8 @@
 /*
  * Starting processes, theory of operation.
  *
- * The child is made by clone3 with a pidfd and without an exit signal: the host program's SIGCHLD
- * handler and its waitpid(-1) never see it. All signals are blocked around the clone, so that no
+ * The child is made by clone3 with a pidfd and without an exit signal: until it calls exec, the host
+ * program's SIGCHLD handler and its waitpid(-1) do not see it. All signals are blocked around the clone, so that no
  * handler of the host program runs in the child, which then resets every action and the mask.
  * The child reports on a close-on-exec pipe: records of what happened, then end-of-file when exec
  * has worked. Only async-signal-safe calls are made there; child_*() functions run in the child.
@@ -68,6 +68,16 @@ static pid_t clone_child(int *ret_pidfd)
 	struct clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)ret_pidfd};
 
 	return (pid_t)syscall(SYS_clone3, &args, sizeof args);
+}
+
+static void __attribute__((noreturn)) child_stand_before(pid_t pid)
+{
+	int status = 0;
+
+	(void)syscall(SYS_close_range, 0u, ~0u, 0u);
+	while (waitpid(pid, &status, __WALL) < 0 && errno == EINTR)
+		continue;
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
 static void child_report(const struct child_args *a, enum step step, int value)
@@ -220,6 +230,16 @@ static void __attribute__((noreturn)) child_main(struct child_args *a)
 	} else {
 		(void)setpgid(0, 0);
 	}
+	if (s->flags & PROC_HIDDEN) {
+		int unused = -1;
+		const pid_t pid = clone_child(&unused);
+
+		if (pid < 0)
+			child_fail(a, STEP_DETACH);
+		if (pid > 0)
+			child_stand_before(pid);
+		a->parent = getppid();
+	}
 	child_fds(a);
 	if (s->flags & PROC_NEWNET)
 		child_newnet(a);
@@ -344,7 +364,7 @@ int proc_run(const char *path, const char *const *argv, unsigned timeout_ms, cha
 		.env = env,
 		.fds = fds,
 		.n_fds = 2,
-		.flags = PROC_DEATHSIG | PROC_NOPRIVS | PROC_NOCORE};
+		.flags = PROC_DEATHSIG | PROC_HIDDEN | PROC_NOPRIVS | PROC_NOCORE};
 	struct proc p = {.pidfd = FD_NONE};
 	r = proc_spawn(&spec, &p, reterr);
 	(void)fd_close(out[1]);
@@ -370,4 +390,20 @@ int proc_run(const char *path, const char *const *argv, unsigned timeout_ms, cha
 	else
 		mem_free(safe);
 	return r;
+}
+
+int proc_try_clone(uint64_t flags)
+{
+	struct clone_args args = {.flags = flags};
+	sigset_t all;
+	sigset_t old;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
+	const pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+	if (pid == 0)
+		_exit(0);
+	const int r = pid < 0 ? -errno : 0;
+	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return r < 0 ? r : proc_wait(pid, NULL);
 }

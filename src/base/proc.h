@@ -24,6 +24,9 @@ enum proc_flags {
 	PROC_DETACH = 1 << 2, /* double fork and own session: the child is nobody's child */
 	PROC_NOPRIVS = 1 << 3, /* no_new_privs */
 	PROC_NOCORE = 1 << 4, /* no core file */
+	PROC_HIDDEN = 1 << 5, /* behind a process of ours that never calls exec and passes the status
+				 on as an exit code: the host program's SIGCHLD handler and its
+				 waitpid(-1) do not see it (exec makes any child visible) */
 };
 
 struct proc_spec {
@@ -52,5 +55,8 @@ int proc_wait(pid_t pid, int *ret_status);
  * Returns 0 only for exit status 0. */
 int proc_run(const char *path, const char *const *argv, unsigned timeout_ms, char **ret_output,
 	holt_error **reterr);
+
+/* Whether a child may be made with these CLONE_NEW* @flags: 0 or -errno. It ends at once. */
+int proc_try_clone(uint64_t flags);
 
 #endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The keeper's stream table against hostile guests and careless clients (K47). */
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/mem.h"
+#include "box/relay.h"
+
+/* One channel with the raw ends of its lanes. */
+struct peer {
+	struct channel ch;
+	int ends[2];
+	int closed;
+};
+
+static uv_loop_t loop;
+static struct relay *relay;
+static struct peer guest, client;
+static struct relay_client *rc;
+static const char *what;
+
+static void on_frame(struct channel *ch, enum wire_lane lane, const struct wire_msg *msg)
+{
+	(void)ch;
+	(void)lane;
+	(void)msg;
+}
+
+static void on_lost(struct channel *ch, int errnum, const char *text)
+{
+	(void)ch;
+	(void)errnum;
+	(void)text;
+}
+
+static void on_closed(struct channel *ch)
+{
+	((struct peer *)ch->user)->closed = 1;
+}
+
+static const struct channel_ops ops = {
+	.on_frame = on_frame, .on_lost = on_lost, .on_closed = on_closed};
+
+static void peer_open(struct peer *p, enum wire_side side)
+{
+	int control[2], bulk[2];
+
+	ck_assert_int_eq(fd_socketpair(control), 0);
+	ck_assert_int_eq(fd_socketpair(bulk), 0);
+	p->closed = 0;
+	p->ends[0] = control[1];
+	p->ends[1] = bulk[1];
+	ck_assert_int_eq(
+		channel_init(&p->ch, &loop, side, control[0], bulk[0], 1 << 20, &ops, p), 0);
+}
+
+static void setup(void)
+{
+	ck_assert_int_eq(uv_loop_init(&loop), 0);
+	relay = relay_new();
+	peer_open(&guest, WIRE_AS_HOST);
+	peer_open(&client, WIRE_AS_KEEPER);
+	relay_set_guest(relay, &guest.ch);
+	rc = relay_client_add(relay, &client.ch);
+	ck_assert_ptr_nonnull(rc);
+}
+
+static void teardown(void)
+{
+	relay_client_remove(relay, rc);
+	relay_free(relay);
+	channel_close(&guest.ch);
+	channel_close(&client.ch);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	ck_assert(guest.closed && client.closed);
+	ck_assert_int_eq(uv_loop_close(&loop), 0);
+	for (int i = 0; i < 2; i++) {
+		close(guest.ends[i]);
+		close(client.ends[i]);
+	}
+}
+
+/* The next frame that the peer would receive on @lane; its slices live until the next call. */
+static struct wire_msg next(struct peer *p, enum wire_side as, enum wire_lane lane)
+{
+	static uint8_t buf[1 << 16];
+	struct wire_msg msg = {0};
+	size_t have = 0, used = WIRE_HEADER_SIZE;
+	enum wire_status st = WIRE_MORE;
+
+	while (st == WIRE_MORE) {
+		ck_assert_uint_le(used, sizeof buf);
+		const ssize_t n = recv(p->ends[lane], buf + have, used - have, MSG_DONTWAIT);
+		ck_assert_msg(n > 0, "a frame was expected");
+		have += (size_t)n;
+		st = wire_decode(as, lane, buf, have, &msg, &used);
+	}
+	ck_assert_int_eq(st, WIRE_OK);
+	return msg;
+}
+
+static void nothing(const struct peer *p)
+{
+	char c;
+
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_lt(recv(p->ends[i], &c, 1, MSG_DONTWAIT), 0);
+}
+
+static int from_client(struct wire_msg msg)
+{
+	return relay_from_client(relay, rc, &msg, &what);
+}
+
+static int from_guest(struct wire_msg msg)
+{
+	return relay_from_guest(relay, &msg, &what);
+}
+
+static const struct wire_strs argv_true = {(const uint8_t *)"true", 5, 1};
+
+/* Start stream @id of the client; returns the guest's number for it. */
+static uint32_t start(uint32_t id, uint32_t credit)
+{
+	ck_assert_int_eq(from_client((struct wire_msg){.op = WIRE_OP_exec,
+				 .stream = id,
+				 .exec = {.out_credit = credit, .argv = argv_true}}),
+		0);
+	const struct wire_msg msg = next(&guest, WIRE_AS_GUEST, WIRE_CONTROL);
+	ck_assert_int_eq(msg.op, WIRE_OP_exec);
+	return msg.stream;
+}
+
+static struct wire_msg data(uint32_t stream, uint8_t channel, uint32_t len)
+{
+	static const uint8_t zeros[WIRE_DATA_MAX];
+
+	return (struct wire_msg){.op = WIRE_OP_data,
+		.stream = stream,
+		.data = {.channel = channel, .bytes = {zeros, len}}};
+}
+
+static struct wire_msg started(uint32_t stream, uint32_t credit)
+{
+	return (struct wire_msg){.op = WIRE_OP_started,
+		.stream = stream,
+		.started = {.pid = 5, .in_credit = credit}};
+}
+
+static struct wire_msg credit(uint32_t stream, uint8_t channel, uint32_t bytes)
+{
+	return (struct wire_msg){.op = WIRE_OP_credit,
+		.stream = stream,
+		.credit = {.channel = channel, .bytes = bytes}};
+}
+
+static struct wire_msg plain(uint16_t op, uint32_t stream)
+{
+	return (struct wire_msg){.op = op, .stream = stream};
+}
+
+START_TEST(numbers_are_translated_both_ways)
+{
+	const uint32_t a = start(70, 100), b = start(71, 100);
+
+	ck_assert_uint_ne(a, b);
+	ck_assert_uint_ne(a, 0);
+	ck_assert_int_eq(from_guest(started(b, 10)), 0);
+	ck_assert_uint_eq(next(&client, WIRE_AS_CLIENT, WIRE_CONTROL).stream, 71);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, 3)), 0);
+	ck_assert_uint_eq(next(&client, WIRE_AS_CLIENT, WIRE_BULK).stream, 70);
+	ck_assert_int_eq(from_client(data(71, WIRE_STDIN, 10)), 0);
+	ck_assert_uint_eq(next(&guest, WIRE_AS_GUEST, WIRE_BULK).stream, b);
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_exit, a)), 0);
+	ck_assert_uint_eq(next(&client, WIRE_AS_CLIENT, WIRE_BULK).stream, 70);
+	ck_assert_uint_eq(relay_streams(relay), 1);
+}
+END_TEST
+
+START_TEST(guest_keeps_to_its_credit)
+{
+	const uint32_t a = start(1, 100);
+
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, 60)), 0);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDERR, 100)), 0);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, 41)), -EPROTO);
+	ck_assert_ptr_nonnull(strstr(what, "credit"));
+	ck_assert_int_eq(from_client(credit(1, WIRE_STDOUT, 1)), 0);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, 41)), 0);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, 1)), -EPROTO);
+}
+END_TEST
+
+START_TEST(guest_cannot_invent)
+{
+	const uint32_t a = start(1, 100);
+
+	ck_assert_int_eq(from_guest(data(a + 1, WIRE_STDOUT, 1)), -EPROTO);
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_exit, a + 1)), -EPROTO);
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_fail, 0)), -EPROTO);
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_eof, a + 1)), -EPROTO);
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_hello, a)), -EPROTO);
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_setup_done, a)), -EPROTO);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDIN, 1)), -EPROTO);
+	ck_assert_int_eq(from_guest(started(a, WIRE_CREDIT_MAX + 1)), -EPROTO);
+	ck_assert_int_eq(from_guest(started(a, 5)), 0);
+	ck_assert_int_eq(from_guest(started(a, 5)), -EPROTO);
+	ck_assert_int_eq(from_guest(credit(a, WIRE_STDOUT, 5)), -EPROTO);
+	ck_assert_int_eq(from_guest(credit(a, WIRE_STDIN, WIRE_CREDIT_MAX)), -EPROTO);
+	const struct wire_msg eof = {
+		.op = WIRE_OP_eof, .stream = a, .eof = {.channel = WIRE_STDOUT}};
+	ck_assert_int_eq(from_guest(eof), 0);
+	ck_assert_int_eq(from_guest(eof), -EPROTO);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, 1)), -EPROTO);
+}
+END_TEST
+
+START_TEST(late_control_frames_of_the_dead_are_harmless)
+{
+	const uint32_t a = start(1, 100);
+
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_exit, a)), 0);
+	ck_assert_int_eq(from_guest(started(a, 5)), 0);
+	ck_assert_int_eq(from_guest(credit(a, WIRE_STDIN, 5)), 0);
+	ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, 1)), -EPROTO);
+	/* And so are a client's frames that crossed the exit. */
+	ck_assert_int_eq(from_client(data(1, WIRE_STDIN, 1)), 0);
+	ck_assert_int_eq(from_client(plain(WIRE_OP_signal, 1)), 0);
+	nothing(&guest);
+}
+END_TEST
+
+START_TEST(client_keeps_the_rules_too)
+{
+	start(1, 100);
+	ck_assert_int_eq(
+		from_client((struct wire_msg){.op = WIRE_OP_exec, .stream = 1, .exec = {0}}),
+		-EPROTO);
+	ck_assert_int_eq(
+		from_client((struct wire_msg){.op = WIRE_OP_exec, .stream = 0, .exec = {0}}),
+		-EPROTO);
+	ck_assert_int_eq(from_client((struct wire_msg){.op = WIRE_OP_exec,
+				 .stream = 2,
+				 .exec = {.out_credit = WIRE_CREDIT_MAX + 1}}),
+		-EPROTO);
+	ck_assert_int_eq(from_client(data(1, WIRE_STDIN, 1)), -EPROTO);
+	ck_assert_int_eq(from_client(credit(1, WIRE_STDIN, 1)), -EPROTO);
+	ck_assert_int_eq(from_client(credit(1, WIRE_STDOUT, WIRE_CREDIT_MAX)), -EPROTO);
+	ck_assert_int_eq(from_client(plain(WIRE_OP_setup, 1)), -EPROTO);
+}
+END_TEST
+
+START_TEST(leaving_client_kills_and_drains)
+{
+	const uint32_t a = start(1, 10);
+
+	ck_assert_int_eq(from_guest(started(a, 5)), 0);
+	relay_client_remove(relay, rc);
+	rc = NULL;
+	struct wire_msg msg = next(&guest, WIRE_AS_GUEST, WIRE_CONTROL);
+	ck_assert_int_eq(msg.op, WIRE_OP_signal);
+	ck_assert_uint_eq(msg.signal.signo, SIGKILL);
+	ck_assert_uint_eq(msg.signal.flags, WIRE_SIGNAL_ALL);
+	for (int i = WIRE_STDOUT; i <= WIRE_STDERR; i++) {
+		msg = next(&guest, WIRE_AS_GUEST, WIRE_CONTROL);
+		ck_assert_int_eq(msg.op, WIRE_OP_credit);
+		ck_assert_uint_eq(msg.credit.bytes, WIRE_DATA_MAX);
+	}
+	/* What it still sends is taken, thrown away and replaced by fresh credit. */
+	for (int i = 0; i < 100; i++) {
+		ck_assert_int_eq(from_guest(data(a, WIRE_STDOUT, WIRE_DATA_MAX)), 0);
+		ck_assert_int_eq(next(&guest, WIRE_AS_GUEST, WIRE_CONTROL).op, WIRE_OP_credit);
+	}
+	ck_assert_int_eq(from_guest(plain(WIRE_OP_exit, a)), 0);
+	ck_assert_uint_eq(relay_streams(relay), 0);
+}
+END_TEST
+
+START_TEST(streams_have_a_limit)
+{
+	for (uint32_t i = 1; i <= WIRE_STREAMS_MAX; i++)
+		start(i, 1);
+	ck_assert_int_eq(from_client((struct wire_msg){
+				 .op = WIRE_OP_exec, .stream = 5000, .exec = {.argv = argv_true}}),
+		0);
+	const struct wire_msg msg = next(&client, WIRE_AS_CLIENT, WIRE_CONTROL);
+	ck_assert_int_eq(msg.op, WIRE_OP_fail);
+	ck_assert_uint_eq(msg.fail.class_, WIRE_FAIL_LIMIT);
+	ck_assert_uint_eq(msg.stream, 5000);
+	nothing(&guest);
+}
+END_TEST
+
+START_TEST(no_memory_is_an_error_not_a_crash)
+{
+	for (unsigned long n = 1; n < 12; n++) {
+		mem_fail_at(n);
+		const int r = from_client((struct wire_msg){.op = WIRE_OP_exec,
+			.stream = (uint32_t)(100 + n),
+			.exec = {.argv = argv_true}});
+		mem_fail_at(0);
+		ck_assert(r == 0 || r == -ENOMEM);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {numbers_are_translated_both_ways, guest_keeps_to_its_credit,
+		guest_cannot_invent, late_control_frames_of_the_dead_are_harmless,
+		client_keeps_the_rules_too, leaving_client_kills_and_drains, streams_have_a_limit,
+		no_memory_is_an_error_not_a_crash};
+	Suite *s = suite_create("relay");
+	TCase *c = tcase_create("relay");
+
+	tcase_add_checked_fixture(c, setup, teardown);
+	for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
+		tcase_add_test(c, tests[i]);
+	suite_add_tcase(s, c);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	const int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
