@@ -112,6 +112,8 @@ static void error_set(holt_error **reterr, int code, int errnum, char *message)
 	*reterr = error;
 }
 
+static char *format(const char *fmt, va_list ap) __attribute__((format(__printf__, 1, 0)));
+
 static char *format(const char *fmt, va_list ap)
 {
 	char text[ERR_MESSAGE_MAX];
