@@ -18,7 +18,7 @@
 #include "box/assets.h"
 #include "box/home.h"
 #include "holt/doctor.h"
-#include "vmm/disk.h"
+#include "vmm/jail.h"
 #include "vmm/kernel.h"
 #include "vmm/probe.h"
 #include "vmm/qemu.h"
@@ -136,6 +136,29 @@ static void check_programs(struct holt_doctor *d)
 		add(d, "keeper", HOLT_CHECK_OK, "", "'%s'", keeper);
 }
 
+/* Every layer in one row: the box runs without some, and a later version will ask for more. */
+static void check_jail(struct holt_doctor *d)
+{
+	struct jail_report jail = {0};
+	auto_buf have = BUF_INIT(1024);
+	auto_buf lack = BUF_INIT(4096);
+
+	jail_probe(&jail);
+	for (size_t i = 0; i < JAIL_LAYERS; i++) {
+		const struct jail_finding *f = &jail.layers[i];
+		struct buf *list = f->available ? &have : &lack;
+		const char *comma = list->len ? ", " : "";
+
+		(void)!(f->available ? buf_printf(list, "%s%s", comma, f->name)
+				     : buf_printf(list, "%s%s (%s)", comma, f->name, f->reason));
+	}
+	add(d, "jail", jail.sufficient ? HOLT_CHECK_OK : HOLT_CHECK_WARN,
+		jail.sufficient ? ""
+				: "allow user namespaces or Landlock on this host; see SECURITY.md",
+		"available: %s; missing: %s", have.len ? (const char *)have.data : "none",
+		lack.len ? (const char *)lack.data : "none");
+}
+
 /* The nearest directory above @path that exists, so that a home that is not made yet can be judged.
  */
 static char *existing_parent(const char *path)
@@ -218,6 +241,7 @@ static int run_checks(struct holt_doctor *d, const char *home, holt_error **rete
 	check_qemu(d);
 	check_kernel(d);
 	check_programs(d);
+	check_jail(d);
 	check_home(d, path);
 	for (size_t i = 0; i < d->n; i++) {
 		if (!d->checks[i].text || !d->checks[i].advice)

@@ -85,11 +85,8 @@ static int open_kernel(struct holt_home *h, struct parts *p, holt_error **reterr
 		r = asset_agent(&agent, &agent_len, &agent_mem, reterr);
 	if (r == 0)
 		r = initramfs_open(&kernel, agent, agent_len, h->cache_dir, &p->initrd_fd, reterr);
-	if (r == 0) {
-		p->kernel_fd = open(kernel.image, O_RDONLY | O_CLOEXEC);
-		if (p->kernel_fd < 0)
-			r = err_errno(reterr, errno, "cannot open kernel '%s'", kernel.image);
-	}
+	if (r == 0)
+		r = kernel_open(&kernel, h->cache_dir, &p->kernel_fd, reterr);
 	mem_free(agent_mem);
 	kernel_done(&kernel);
 	strv_free(near);
