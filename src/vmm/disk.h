@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VMM_DISK_H
+#define VMM_DISK_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+/*
+ * A box's writable disk: a sparse raw file with an empty ext4. mke2fs runs once per size into
+ * @cache_dir; each new disk is a sparse copy.
+ */
+int disk_create(const char *cache_dir, int dirfd, const char *name, uint64_t size_bytes,
+	holt_error **reterr);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vmm/kernel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vmm/modinfo.h"
+#include "vmm/modules.h"
+#include "base/buf.h"
+#include "base/digest.h"
+#include "base/fd.h"
+#include "base/fsutil.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/banned.h"
+
+/*
+ * The initramfs: a cpio archive ("newc", uncompressed, since the guest would unpack it slowly) with
+ *   /init            the agent
+ *   /modules/NN-x.ko the modules, numbered in load order
+ *   /modules.list    their paths, one a line
+ * It is built in memory each time (a few milliseconds), hashed, and written only if no file of that
+ * name is in the cache: so whatever changes, no stale archive is ever used. Times and inode numbers
+ * are fixed, to make the same content the same bytes. Any number of processes may do so at once:
+ * all of them publish the same bytes under the same name.
+ */
+
+#define ARCHIVE_MAX (128u * 1024u * 1024u) /* a guest of the smallest memory could hold no more */
+#define LIST_MAX    8192
+#define CPIO_ALIGN  4
+
+/* One entry: header, name with NUL, padding, data, padding. */
+static int cpio_add(struct buf *b, const char *name, uint32_t mode, const void *data, size_t len)
+{
+	static const uint8_t zeros[CPIO_ALIGN];
+	const size_t name_size = strlen(name) + 1;
+
+	/* magic, ino, mode, uid, gid, nlink, mtime, size, dev x2, rdev x2, name size, check */
+	int r = buf_printf(b, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X", 0u,
+		mode, 0u, 0u, 1u, 0u, (unsigned)len, 0u, 0u, 0u, 0u, (unsigned)name_size, 0u);
+	if (r == 0)
+		r = buf_append(b, name, name_size);
+	if (r == 0)
+		r = buf_append(b, zeros, -b->len % CPIO_ALIGN);
+	if (r == 0)
+		r = buf_append(b, data, len);
+	if (r == 0)
+		r = buf_append(b, zeros, -b->len % CPIO_ALIGN);
+	return r;
+}
+
+static int fail_buf(int r, holt_error **reterr)
+{
+	return r == -ENOMEM
+		       ? err_nomem(reterr)
+		       : err_make(reterr, HOLT_ELIMIT, "agent and modules are larger than %u MiB",
+				 ARCHIVE_MAX >> 20);
+}
+
+static int add_module(struct buf *archive, struct buf *list, const struct kernel *k, size_t i,
+	holt_error **reterr)
+{
+	const char *path = k->modules[i];
+	const char *slash = strrchr(path, '/');
+	auto_free char *name = str_printf("modules/%02zu-%s", i, slash ? slash + 1 : path);
+	auto_free char *data = NULL;
+	size_t len = 0;
+
+	if (!name)
+		return err_nomem(reterr);
+	int r = fs_read_file(AT_FDCWD, path, MODULE_BYTES_MAX, &data, &len);
+	if (r < 0) {
+		r = err_errno(reterr, -r, "cannot read module '%s'", path);
+		err_object(reterr, path);
+		return r;
+	}
+	if (k->strip)
+		len = module_unsigned_len(data, len);
+	r = cpio_add(archive, name, S_IFREG | 0644, data, len);
+	if (r == 0)
+		r = buf_printf(list, "/%s\n", name);
+	return r < 0 ? fail_buf(r, reterr) : 0;
+}
+
+static int archive_build(struct buf *archive, const struct kernel *k, const void *agent,
+	size_t agent_len, holt_error **reterr)
+{
+	auto_buf list = BUF_INIT(LIST_MAX);
+
+	int r = cpio_add(archive, "init", S_IFREG | 0755, agent, agent_len);
+	if (r == 0)
+		r = cpio_add(archive, "modules", S_IFDIR | 0755, NULL, 0);
+	if (r < 0)
+		return fail_buf(r, reterr);
+	for (size_t i = 0; k->modules[i]; i++) {
+		r = add_module(archive, &list, k, i, reterr);
+		if (r < 0)
+			return r;
+	}
+	r = cpio_add(archive, "modules.list", S_IFREG | 0644, list.data, list.len);
+	if (r == 0)
+		r = cpio_add(archive, "TRAILER!!!", 0, NULL, 0);
+	return r < 0 ? fail_buf(r, reterr) : 0;
+}
+
+/* Open the file of @len bytes that @path names; FD_NONE where there is none such. */
+static int open_sized(const char *path, size_t len)
+{
+	struct stat st;
+	auto_fd fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != len)
+		return FD_NONE;
+	return take_fd(fd);
+}
+
+static int archive_publish(
+	const struct buf *archive, const char *cache_dir, int *ret_fd, holt_error **reterr)
+{
+	char digest[DIGEST_STR_LEN + 1];
+
+	int r = digest_of(archive->data, archive->len, digest);
+	if (r < 0)
+		return err_nomem(reterr);
+	auto_free char *path = str_printf(
+		"%s/initramfs-%s.cpio", cache_dir, strchr(digest, ':') + 1);
+	if (!path)
+		return err_nomem(reterr);
+	auto_fd fd = open_sized(path, archive->len);
+	if (fd < 0) {
+		r = fs_mkdirs(cache_dir);
+		if (r == 0)
+			r = fs_write_atomic(AT_FDCWD, path, archive->data, archive->len, 0400);
+		fd = r == 0 ? open(path, O_RDONLY | O_CLOEXEC) : FD_NONE;
+		if (fd < 0) {
+			r = err_errno(
+				reterr, r < 0 ? -r : errno, "cannot write initramfs '%s'", path);
+			err_object(reterr, path);
+			return r;
+		}
+	}
+	*ret_fd = take_fd(fd);
+	return 0;
+}
+
+int initramfs_open(const struct kernel *k, const void *agent, size_t agent_len,
+	const char *cache_dir, int *ret_fd, holt_error **reterr)
+{
+	auto_buf archive = BUF_INIT(ARCHIVE_MAX);
+
+	int r = archive_build(&archive, k, agent, agent_len, reterr);
+	if (r == 0)
+		r = archive_publish(&archive, cache_dir, ret_fd, reterr);
+	if (r < 0)
+		err_stage(reterr, "initramfs");
+	return r;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VMM_KERNEL_H
+#define VMM_KERNEL_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * The guest kernel: where it is and which modules it needs, and the initramfs made from these and
+ * the agent. A kernel directory looks like an unpacked distribution package: boot/vmlinuz-RELEASE
+ * and lib/modules/RELEASE (or usr/lib/modules/RELEASE).
+ * Search order: $HOLT_KERNEL (a vmlinuz file, or such a directory; must work if set), the
+ * directories @near (what `make setup` unpacked beside the build or the installation), the newest
+ * usable one under /boot with /lib/modules.
+ */
+struct kernel {
+	char *release;
+	char *image; /* path of vmlinuz */
+	char **modules; /* paths of the .ko files in load order */
+	bool strip; /* its modules load without their signatures, which is quicker */
+};
+
+int kernel_find(const char *const *near, struct kernel *ret, holt_error **reterr);
+void kernel_done(struct kernel *k);
+
+/* Open the kernel for the machine: the image itself or, where that saves the guest the unpacking,
+ * its unpacked form out of @cache_dir (made when missing, as below). *ret_fd is open for reading.
+ */
+int kernel_open(const struct kernel *k, const char *cache_dir, int *ret_fd, holt_error **reterr);
+
+/* Open an initramfs with @agent as /init and the modules, building it into @cache_dir (named by
+ * the hash of its content, published atomically, any number of processes at once) where it is not
+ * there yet. *ret_fd is open for reading. */
+int initramfs_open(const struct kernel *k, const void *agent, size_t agent_len,
+	const char *cache_dir, int *ret_fd, holt_error **reterr);
+
+#endif

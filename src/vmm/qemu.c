@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "vmm/qemu.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "vmm/qemu_argv.h"
+#include "vmm/vm.h"
+#include "base/fd.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/banned.h"
+
+/*
+ * Starting QEMU. The process gets the descriptors of enum qemu_fd, an empty environment, no
+ * privileges to gain, and where the host allows it an empty network namespace. Its standard output
+ * and error go to the console's socket, so that its last words stand beside the guest's.
+ *
+ * All channels are socket pairs, because QEMU treats a full socket as "try later" while a full pipe
+ * would stop its main loop. Called on the keeper's loop thread, which outlives the machine.
+ */
+
+#define QEMU_PROGRAM       "qemu-system-x86_64"
+#define FILE_SLACK_BYTES   (1024u * 1024u) /* room for the size limit above the disk's own size */
+#define VERSION_TIMEOUT_MS 5000
+
+/* Both ends of every channel: [0] stays here, [1] goes to QEMU. */
+struct channels {
+	int control[2];
+	int bulk[2];
+	int console[2];
+	int net[2];
+};
+
+#define CHANNELS_INIT                                     \
+	((struct channels){.control = {FD_NONE, FD_NONE}, \
+		.bulk = {FD_NONE, FD_NONE},               \
+		.console = {FD_NONE, FD_NONE},            \
+		.net = {FD_NONE, FD_NONE}})
+
+static void channels_done(struct channels *c)
+{
+	int *const pairs[] = {c->control, c->bulk, c->console, c->net};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		pairs[i][0] = fd_close(pairs[i][0]);
+		pairs[i][1] = fd_close(pairs[i][1]);
+	}
+}
+#define auto_channels __attribute__((cleanup(channels_done))) struct channels
+
+static int channels_open(struct channels *c, holt_error **reterr)
+{
+	int *const pairs[] = {c->control, c->bulk, c->console};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		int r = fd_socketpair(pairs[i]);
+		if (r == 0)
+			r = fd_nonblock(pairs[i][0]);
+		if (r < 0)
+			return err_errno(reterr, -r, "cannot make a socket pair for the machine");
+	}
+	/* Nobody holds the other end of the network card: frames go nowhere. */
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, c->net) < 0)
+		return err_errno(reterr, errno, "cannot make a socket pair for the network card");
+	return 0;
+}
+
+static bool is_program(const char *path)
+{
+	return path[0] == '/' && access(path, X_OK) == 0;
+}
+
+int qemu_find(char **ret_path, holt_error **reterr)
+{
+	const char *configured = getenv("HOLT_QEMU");
+	const char *path = getenv("PATH");
+
+	if (configured && configured[0] != '\0') {
+		if (!is_program(configured)) {
+			err_make(reterr, HOLT_ENOT_FOUND,
+				"'%s' (HOLT_QEMU) is not an absolute path of a program",
+				configured);
+			err_object(reterr, configured);
+			err_hint(reterr, "correct HOLT_QEMU or unset it");
+			return -HOLT_ENOT_FOUND;
+		}
+		*ret_path = str_dup(configured);
+		return *ret_path ? 0 : err_nomem(reterr);
+	}
+	for (const char *at = path && path[0] ? path : "/usr/bin:/usr/local/bin"; *at != '\0';) {
+		const size_t len = strcspn(at, ":");
+		auto_free char *candidate = str_printf("%.*s/" QEMU_PROGRAM, (int)len, at);
+		if (!candidate)
+			return err_nomem(reterr);
+		if (is_program(candidate)) {
+			*ret_path = take_ptr(candidate);
+			return 0;
+		}
+		at += len;
+		at += *at == ':';
+	}
+	err_make(reterr, HOLT_ENOT_FOUND, "'" QEMU_PROGRAM "' is not in PATH");
+	err_object(reterr, QEMU_PROGRAM);
+	err_hint(reterr, "install QEMU %d.%d or newer (Debian: qemu-system-x86), or set HOLT_QEMU",
+		QEMU_OLDEST_MAJOR, QEMU_OLDEST_MINOR);
+	return -HOLT_ENOT_FOUND;
+}
+
+/* "QEMU emulator version 7.2.22 (Debian ...)": the word of digits and dots. */
+static char *version_word(const char *output)
+{
+	const char *at = strstr(output, "version ");
+
+	if (!at)
+		return NULL;
+	at += strlen("version ");
+	return str_ndup(at, strspn(at, "0123456789."));
+}
+
+int qemu_version(const char *path, char **ret_version, holt_error **reterr)
+{
+	const char *const argv[] = {QEMU_PROGRAM, "--version", NULL};
+	auto_free char *output = NULL;
+	const int r = proc_run(path, argv, VERSION_TIMEOUT_MS, &output, reterr);
+	if (r < 0) {
+		err_stage(reterr, "qemu version");
+		err_object(reterr, path);
+		return r;
+	}
+	auto_free char *version = version_word(output);
+	char *end = NULL;
+	const unsigned long major = version ? strtoul(version, &end, 10) : 0;
+	const unsigned long minor = end && *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
+
+	if (major > QEMU_OLDEST_MAJOR ||
+		(major == QEMU_OLDEST_MAJOR && minor >= QEMU_OLDEST_MINOR)) {
+		*ret_version = take_ptr(version);
+		return 0;
+	}
+	err_make(reterr, HOLT_EUNSUPPORTED, "QEMU %s is older than %d.%d",
+		version && version[0] ? version : "of unknown version", QEMU_OLDEST_MAJOR,
+		QEMU_OLDEST_MINOR);
+	err_stage(reterr, "qemu version");
+	err_object(reterr, path);
+	err_hint(reterr, "install a newer QEMU or set HOLT_QEMU");
+	return -HOLT_EUNSUPPORTED;
+}
+
+static int spawn(const struct vm_spec *spec, const struct channels *c, const char *program,
+	char *const *argv, struct proc *ret, holt_error **reterr)
+{
+	const struct proc_fd fds[] = {
+		{c->console[1], STDOUT_FILENO},
+		{c->console[1], STDERR_FILENO},
+		{spec->kernel_fd, QEMU_FD_KERNEL},
+		{spec->initrd_fd, QEMU_FD_INITRD},
+		{spec->rootfs_fd, QEMU_FD_ROOTFS},
+		{spec->disk_fd, QEMU_FD_DISK},
+		{c->control[1], QEMU_FD_CONTROL},
+		{c->bulk[1], QEMU_FD_BULK},
+		{c->console[1], QEMU_FD_CONSOLE},
+		{c->net[1], QEMU_FD_NET},
+		{spec->lock_fd, QEMU_FD_LOCK},
+	};
+	const struct proc_spec proc = {
+		.path = program,
+		.argv = (const char *const *)argv,
+		.fds = fds,
+		.n_fds = sizeof(fds) / sizeof(fds[0]),
+		.flags = PROC_DEATHSIG | PROC_NEWNET | PROC_NOPRIVS | PROC_NOCORE,
+		.max_file_bytes = spec->disk_bytes + FILE_SLACK_BYTES,
+	};
+
+	return proc_spawn(&proc, ret, reterr);
+}
+
+static int qemu_start(const struct vm_spec *spec, struct vm *ret, holt_error **reterr)
+{
+	auto_free char *program = NULL;
+	auto_channels c = CHANNELS_INIT;
+	struct proc proc = {.pidfd = FD_NONE};
+	char **argv = NULL;
+
+	int r = qemu_find(&program, reterr);
+	if (r == 0)
+		r = channels_open(&c, reterr);
+	if (r == 0)
+		r = qemu_argv_build(spec, &argv, reterr);
+	if (r == 0)
+		r = spawn(spec, &c, program, argv, &proc, reterr);
+	strv_free(argv);
+	if (r < 0) {
+		err_stage(reterr, "vm start");
+		err_object(reterr, QEMU_PROGRAM);
+		return r;
+	}
+	*ret = (struct vm){
+		.proc = proc,
+		.control_fd = take_fd(c.control[0]),
+		.bulk_fd = take_fd(c.bulk[0]),
+		.console_fd = take_fd(c.console[0]),
+	};
+	return 0;
+}
+
+const struct vm_engine vm_engine_qemu = {.name = "qemu", .start = qemu_start};

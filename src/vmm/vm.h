@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef VMM_VM_H
+#define VMM_VM_H
+
+#include "base/err.h"
+#include "base/proc.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * A virtual machine as an engine sees it: files as descriptors, two lanes to the agent, a console.
+ * Engines are rows of one table; "qemu" is the real one, "fake" runs the agent as a plain process
+ * on socket pairs and serves tests.
+ */
+struct vm_spec {
+	bool kvm; /* use hardware virtualization; otherwise TCG */
+	bool loud; /* serial console from the first instruction on (slow under TCG) */
+	uint32_t memory_mib;
+	uint32_t cpus;
+	uint32_t tsc_khz; /* host TSC, 0 = unknown */
+	uint8_t mac[6];
+	int kernel_fd; /* all borrowed; the caller closes them after start */
+	int initrd_fd;
+	int rootfs_fd; /* squashfs, read-only */
+	int disk_fd; /* ext4 image, O_RDWR */
+	int lock_fd; /* vm.lock with its flock; lives as long as the VM */
+	uint64_t disk_bytes; /* virtual size, for the file-size limit */
+};
+
+struct vm {
+	struct proc proc; /* pid, pidfd */
+	int control_fd; /* non-blocking stream sockets */
+	int bulk_fd;
+	int console_fd; /* read side: guest console and QEMU's own messages */
+};
+
+#define VM_INIT                                 \
+	((struct vm){.proc = {.pidfd = -EBADF}, \
+		.control_fd = -EBADF,           \
+		.bulk_fd = -EBADF,              \
+		.console_fd = -EBADF})
+
+struct vm_engine {
+	const char *name;
+	/* Start the machine. The calling thread must live as long as the VM (parent-death signal).
+	 * On success the caller owns *ret and ends it with vm_kill. */
+	int (*start)(const struct vm_spec *spec, struct vm *ret, holt_error **reterr);
+};
+
+extern const struct vm_engine vm_engine_qemu;
+extern const struct vm_engine vm_engine_fake;
+
+/* Kill the machine if it lives, reap it, close the descriptors; idempotent. *ret_status (may be
+ * NULL) is the wait status. */
+void vm_kill(struct vm *vm, int *ret_status);
+
+#endif
