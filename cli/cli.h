@@ -30,7 +30,8 @@ extern const struct cli_verb verb_image;
 extern const struct cli_verb verb_run;
 extern const struct cli_verb verb_version;
 
-/* Print "holt: message", the object where the message lacks it, and the hint, to stderr. Frees
+/* Print "holt: stage: message", the object where the message lacks it, and the hint, to stderr.
+ * Frees
  * @error. Returns @status. */
 int cli_error(int status, holt_error *error);
 

@@ -10,9 +10,10 @@ int cli_error(int status, holt_error *error)
 {
 	const char *message = holt_error_message(error);
 	const char *object = holt_error_object(error);
+	const char *stage = holt_error_stage(error);
 	const char *hint = holt_error_hint(error);
 
-	(void)fprintf(stderr, "holt: ");
+	(void)fprintf(stderr, "holt: %s%s", stage, *stage ? ": " : "");
 	if (*object && !strstr(message, object))
 		(void)fprintf(stderr, "%s: ", object);
 	(void)fprintf(stderr, "%s\n", message);

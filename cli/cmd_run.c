@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,7 +21,6 @@ struct run {
 	holt_exec_options exec;
 	const char *image;
 	char *env[ENV_MAX + 1];
-	char *env_memory[ENV_MAX]; /* what of env must be freed */
 	size_t n_env;
 	const char *entrypoint[2];
 	int interactive;
@@ -50,16 +48,11 @@ static int add_env(struct run *r, char *text)
 		r->env[r->n_env++] = text;
 		return 0;
 	}
-	const char *value = getenv(text);
-	if (!value)
-		return 0;
-	const size_t size = strlen(text) + strlen(value) + 2;
-	char *pair = malloc(size);
-	if (!pair)
-		return cli_usage(CLI_RUN_FAILED, "run", "no memory");
-	(void)snprintf(pair, size, "%s=%s", text, value);
-	r->env_memory[r->n_env] = pair;
-	r->env[r->n_env++] = pair;
+	const size_t len = strlen(text);
+	for (char **var = environ; *var; var++) {
+		if (strncmp(*var, text, len) == 0 && (*var)[len] == '=')
+			r->env[r->n_env++] = *var;
+	}
 	return 0;
 }
 
@@ -279,8 +272,6 @@ static int run_main(int argc, char **argv)
 	status = run_signals(&r, home);
 	holt_home_close(home);
 	holt_cancel_free(r.cancel);
-	for (size_t i = 0; i < r.n_env; i++)
-		free(r.env_memory[i]);
 	return status;
 }
 

@@ -2,8 +2,12 @@
 #include "holt/doctor.h"
 
 #include "api/options.h"
-#include "box/doctor.h"
+#include "box/box_doctor.h"
 #include "base/banned.h"
+
+_Static_assert((int)DOCTOR_OK == HOLT_CHECK_OK && (int)DOCTOR_WARN == HOLT_CHECK_WARN &&
+		       (int)DOCTOR_FAIL == HOLT_CHECK_FAIL,
+	"one numbering of findings");
 
 HOLT_API int holt_doctor_run(const char *home, holt_doctor **ret, holt_error **reterr)
 {

@@ -3,7 +3,7 @@
 
 #include "api/options.h"
 #include "box/cancel.h"
-#include "box/home.h"
+#include "box/box_home.h"
 #include "base/banned.h"
 
 HOLT_API int holt_home_open(const holt_home_options *options, holt_home **ret, holt_error **reterr)

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "box/cancel.h"
-#include "box/home.h"
+#include "box/box_home.h"
 #include "image/image.h"
 #include "base/banned.h"
 

@@ -103,7 +103,7 @@ static void child_signals(void)
 	for (int sig = 1; sig < NSIG; sig++)
 		(void)sigaction(sig, &dfl, NULL);
 	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
 static void child_cloexec_all(void)

@@ -192,7 +192,7 @@ static void describe_exit(int status, char *text, size_t cap, int *ret_signal)
 	*ret_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	if (WIFSIGNALED(status))
 		(void)snprintf(text, cap, "the VM was killed by signal %d (%s)", WTERMSIG(status),
-			strsignal(WTERMSIG(status)));
+			sigdescr_np(WTERMSIG(status)));
 	else
 		(void)snprintf(
 			text, cap, "the VM ended by itself with status %d", WEXITSTATUS(status));

@@ -121,25 +121,56 @@ static int fill_spec(
 	return 0;
 }
 
-/* The keeper needs to find QEMU and mke2fs, and nothing else of the caller's environment. */
+/* All that the keeper sees of the caller's environment: where QEMU is, overrides for development. */
+static const char *const passed_env[] = {
+	"HOLT_AGENT",
+	"HOLT_QEMU",
+	"PATH",
+#ifdef HOLT_SANITIZED
+	"ASAN_OPTIONS",
+	"TSAN_OPTIONS",
+	"UBSAN_OPTIONS",
+#endif
+};
+
+#define PASSED_ENV (sizeof passed_env / sizeof passed_env[0])
+
+/* The variables above, as a fresh list (strv_free), or NULL without memory. */
+static char **keeper_env(void)
+{
+	char **env = mem_array(PASSED_ENV + 2, sizeof *env);
+	size_t n = 0;
+	bool ok = env != NULL;
+
+	if (ok) {
+		env[n] = str_dup("LC_ALL=C");
+		ok = env[n++] != NULL;
+	}
+	for (size_t i = 0; ok && i < PASSED_ENV; i++) {
+		const char *value = getenv(passed_env[i]);
+
+		if (value) {
+			env[n] = str_printf("%s=%s", passed_env[i], value);
+			ok = env[n++] != NULL;
+		}
+	}
+	if (ok)
+		return env;
+	strv_free(env);
+	return NULL;
+}
+
 static int spawn_keeper(struct parts *p, int boxes_fd, holt_error **reterr)
 {
-	const char *env[] = {
-		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL=C", NULL, NULL};
 	auto_free char *path = NULL;
-	auto_free char *agent = NULL;
 	struct proc proc = {0};
 
-	const int r = asset_keeper(&path, reterr);
+	int r = asset_keeper(&path, reterr);
 	if (r < 0)
 		return r;
-	/* A development override reaches the keeper's engine too. */
-	if (getenv("HOLT_AGENT")) {
-		agent = str_printf("HOLT_AGENT=%s", getenv("HOLT_AGENT"));
-		if (!agent)
-			return err_nomem(reterr);
-		env[2] = agent;
-	}
+	char **env = keeper_env();
+	if (!env)
+		return err_nomem(reterr);
 	const char *const argv[] = {"holt-keeper", NULL};
 	const struct proc_fd fds[] = {{p->owner[0], KEEPER_FD_OWNER},
 		{p->control[1], KEEPER_FD_CONTROL}, {p->bulk[1], KEEPER_FD_BULK},
@@ -149,11 +180,13 @@ static int spawn_keeper(struct parts *p, int boxes_fd, holt_error **reterr)
 		{boxes_fd, KEEPER_FD_BOXES}};
 	const struct proc_spec spec = {.path = path,
 		.argv = argv,
-		.env = env,
+		.env = (const char *const *)env,
 		.fds = fds,
 		.n_fds = sizeof fds / sizeof fds[0],
 		.flags = PROC_DETACH | PROC_NOCORE};
-	return proc_spawn(&spec, &proc, reterr);
+	r = proc_spawn(&spec, &proc, reterr);
+	strv_free(env);
+	return r;
 }
 
 /* From a made directory to a running keeper. */

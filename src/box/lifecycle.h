@@ -3,7 +3,7 @@
 #define BOX_LIFECYCLE_H
 
 #include "box/cancel.h"
-#include "box/home.h"
+#include "box/box_home.h"
 #include "box/session.h"
 
 /* Making and ending a box: everything between an image's name and a session that takes commands. */

@@ -109,7 +109,7 @@ static void on_lost(struct channel *ch, int errnum, const char *what)
 	if (!s->end_told)
 		(void)snprintf(s->end_text, sizeof s->end_text,
 			"the box's keeper ended without a word (%s)",
-			errnum ? strerror(errnum) : what);
+			errnum ? strerrordesc_np(errnum) : what);
 	s->gone = true;
 	ended_locked(s);
 	(void)pthread_cond_broadcast(&s->cond);

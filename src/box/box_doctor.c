@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/doctor.h"
+#include "box/box_doctor.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -16,8 +16,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/assets.h"
-#include "box/home.h"
-#include "holt/doctor.h"
+#include "box/box_home.h"
 #include "vmm/jail.h"
 #include "vmm/kernel.h"
 #include "vmm/probe.h"
@@ -54,7 +53,7 @@ static void add(struct holt_doctor *d, const char *name, int status, const char 
 /* A row that is bad because of @error. */
 static void add_error(struct holt_doctor *d, const char *name, const holt_error *error)
 {
-	add(d, name, HOLT_CHECK_FAIL, holt_error_hint(error), "%s", holt_error_message(error));
+	add(d, name, DOCTOR_FAIL, holt_error_hint(error), "%s", holt_error_message(error));
 }
 
 static void check_host(struct holt_doctor *d)
@@ -64,7 +63,7 @@ static void check_host(struct holt_doctor *d)
 	if (uname(&u) < 0)
 		return;
 	const bool ok = strcmp(u.sysname, "Linux") == 0 && strcmp(u.machine, "x86_64") == 0;
-	add(d, "host", ok ? HOLT_CHECK_OK : HOLT_CHECK_FAIL,
+	add(d, "host", ok ? DOCTOR_OK : DOCTOR_FAIL,
 		ok ? "" : "holt runs on x86_64 Linux only, for now", "%s %s on %s", u.sysname,
 		u.release, u.machine);
 }
@@ -82,9 +81,9 @@ static json_t *check_accel(struct holt_doctor *d, const char *cache_dir)
 	if (probe_choose(getenv("HOLT_ACCEL"), &p, &kvm, &error) < 0)
 		add_error(d, "accelerator", error);
 	else if (kvm)
-		add(d, "accelerator", HOLT_CHECK_OK, "", "kvm: %s", p.reason);
+		add(d, "accelerator", DOCTOR_OK, "", "kvm: %s", p.reason);
 	else
-		add(d, "accelerator", HOLT_CHECK_WARN,
+		add(d, "accelerator", DOCTOR_WARN,
 			p.kvm_usable ? "unset HOLT_ACCEL to use KVM"
 				     : "software emulation works everywhere, at a fraction of the "
 				       "speed; use a host with working KVM where speed matters",
@@ -106,7 +105,7 @@ static void check_qemu(struct holt_doctor *d)
 	if (qemu_find(&path, &error) < 0 || qemu_version(path, &version, &error) < 0)
 		add_error(d, "qemu", error);
 	else
-		add(d, "qemu", HOLT_CHECK_OK, "", "%s at '%s'", version, path);
+		add(d, "qemu", DOCTOR_OK, "", "%s at '%s'", version, path);
 }
 
 static void check_kernel(struct holt_doctor *d)
@@ -119,7 +118,7 @@ static void check_kernel(struct holt_doctor *d)
 		kernel_find((const char *const *)near, &kernel, &error) < 0)
 		add_error(d, "kernel", error);
 	else
-		add(d, "kernel", HOLT_CHECK_OK, "", "%s at '%s', %zu modules", kernel.release,
+		add(d, "kernel", DOCTOR_OK, "", "%s at '%s', %zu modules", kernel.release,
 			kernel.image, strv_len((const char *const *)kernel.modules));
 	kernel_done(&kernel);
 	strv_free(near);
@@ -133,7 +132,7 @@ static void check_programs(struct holt_doctor *d)
 	if (asset_keeper(&keeper, &error) < 0)
 		add_error(d, "keeper", error);
 	else
-		add(d, "keeper", HOLT_CHECK_OK, "", "'%s'", keeper);
+		add(d, "keeper", DOCTOR_OK, "", "'%s'", keeper);
 }
 
 /* Every layer in one row: the box runs without some, and a later version will ask for more. */
@@ -152,7 +151,7 @@ static void check_jail(struct holt_doctor *d)
 		(void)!(f->available ? buf_printf(list, "%s%s", comma, f->name)
 				     : buf_printf(list, "%s%s (%s)", comma, f->name, f->reason));
 	}
-	add(d, "jail", jail.sufficient ? HOLT_CHECK_OK : HOLT_CHECK_WARN,
+	add(d, "jail", jail.sufficient ? DOCTOR_OK : DOCTOR_WARN,
 		jail.sufficient ? ""
 				: "allow user namespaces or Landlock on this host; see SECURITY.md",
 		"available: %s; missing: %s", have.len ? (const char *)have.data : "none",
@@ -184,23 +183,23 @@ static void check_home(struct holt_doctor *d, const char *path)
 	struct stat st;
 
 	if (!place || stat(place, &st) < 0 || access(place, W_OK | X_OK) < 0) {
-		add(d, "home", HOLT_CHECK_FAIL, "choose a writable directory with HOLT_HOME",
-			"'%s' cannot be written: %s", path, strerror(errno));
+		add(d, "home", DOCTOR_FAIL, "choose a writable directory with HOLT_HOME",
+			"'%s' cannot be written: %s", path, strerrordesc_np(errno));
 		return;
 	}
 	if (strcmp(place, path) == 0 && st.st_uid != geteuid()) {
-		add(d, "home", HOLT_CHECK_FAIL, "choose a directory of your own with HOLT_HOME",
+		add(d, "home", DOCTOR_FAIL, "choose a directory of your own with HOLT_HOME",
 			"'%s' belongs to user %u", path, st.st_uid);
 		return;
 	}
-	add(d, "home", HOLT_CHECK_OK, "", "'%s'%s", path,
+	add(d, "home", DOCTOR_OK, "", "'%s'%s", path,
 		strcmp(place, path) == 0 ? "" : ", will be made");
 	if (fs_free_bytes(place, &space) < 0)
 		return;
 	add(d, "space",
-		space < SPACE_LEAST_BYTES ? HOLT_CHECK_FAIL
-		: space < SPACE_LOW_BYTES ? HOLT_CHECK_WARN
-					  : HOLT_CHECK_OK,
+		space < SPACE_LEAST_BYTES ? DOCTOR_FAIL
+		: space < SPACE_LOW_BYTES ? DOCTOR_WARN
+					  : DOCTOR_OK,
 		space < SPACE_LOW_BYTES ? "make room, or move HOLT_HOME to a larger file system"
 					: "",
 		"%.1f GB free", (double)space / 1e9);
@@ -215,7 +214,7 @@ static int make_json(struct holt_doctor *d, json_t *accel, holt_error **reterr)
 	for (size_t i = 0; i < d->n; i++) {
 		const struct doctor_check *c = &d->checks[i];
 
-		ok = ok && c->status != HOLT_CHECK_FAIL;
+		ok = ok && c->status != DOCTOR_FAIL;
 		(void)json_array_append_new(checks,
 			json_pack("{s:s, s:s, s:s, s:s}", "name", c->name, "status",
 				status_names[c->status], "text", c->text, "advice", c->advice));

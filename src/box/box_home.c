@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/home.h"
+#include "box/box_home.h"
 
 #include <errno.h>
 #include <fcntl.h>

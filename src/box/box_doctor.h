@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BOX_DOCTOR_H
-#define BOX_DOCTOR_H
+#ifndef BOX_BOX_DOCTOR_H
+#define BOX_BOX_DOCTOR_H
 
 #include "base/err.h"
 
@@ -9,9 +9,12 @@
 /* Looking at the host: one row per check, and all of it as JSON. Public face: holt/doctor.h. */
 #define DOCTOR_CHECKS_MAX 24
 
+/* As enum holt_check_status. */
+enum doctor_status { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
+
 struct doctor_check {
 	const char *name; /* static */
-	int status; /* HOLT_CHECK_ */
+	int status; /* enum doctor_status */
 	char *text;
 	char *advice;
 };

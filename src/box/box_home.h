@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef BOX_HOME_H
-#define BOX_HOME_H
+#ifndef BOX_BOX_HOME_H
+#define BOX_BOX_HOME_H
 
 #include "base/err.h"
 #include "box/loop.h"

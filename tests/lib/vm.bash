@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# For the files that start machines: `load ../lib/vm` (after common).
+#
+# A boot takes seconds under emulation. So facts are gathered many to a boot (`fact`), and boots that
+# do not depend on each other run two at a time (`box`, `boxes`, `assert_box`).
+
+# What a file of tests on machines needs: the demo image.
+setup_file() {
+	common_setup_file
+	demo_image
+}
+
+# box NAME RUN-ARGUMENT...: begin a `holt run`, at most two at a time. Its stdin is $STDIN or empty.
+box() {
+	local name=$1 dir=$BATS_TEST_TMPDIR ended
+	shift
+	if ((${#BOXES[@]} >= 2)); then
+		wait -n -p ended "${BOXES[@]}" || true
+		unset "BOXES[$ended]"
+	fi
+	{
+		local code=0
+		"$HOLT" run "$@" <"${STDIN:-/dev/null}" >"$dir/$name.out" 2>"$dir/$name.err" || code=$?
+		echo "$code" >"$dir/$name.code"
+	} 3>&- &
+	BOXES[$!]=$!
+}
+
+# Wait for all of them.
+boxes() {
+	((${#BOXES[@]} == 0)) || wait "${BOXES[@]}"
+	BOXES=()
+}
+
+# By pid: bats has a background job of its own.
+BOXES=()
+
+# assert_box NAME CODE [STDOUT]: how it ended; with STDOUT also that it said just this, and nothing on
+# stderr where CODE is 0. Afterwards $output and $stderr are those of the box.
+assert_box() {
+	local dir=$BATS_TEST_TMPDIR
+	output=$(<"$dir/$1.out")
+	# shellcheck disable=SC2034 # for the caller
+	stderr=$(<"$dir/$1.err")
+	status=$(<"$dir/$1.code")
+	[[ $status == "$2" ]] || fail "box '$1': exit status $status instead of $2" "stdout: $output" \
+		"stderr: $stderr" || return
+	(($# < 3)) || [[ $output == "$3" ]] || fail "box '$1': stdout is not the expected" \
+		"wanted: $3" "got: $output" "stderr: $stderr" || return
+	(($2 != 0)) || [[ -z $stderr ]] || fail "box '$1' wrote to stderr: $stderr"
+}
+
+# assert_error NAME CODE TEXT...: holt itself failed: no output, one line with every TEXT in it, and a
+# hint (K48).
+assert_error() {
+	local text error hint
+	assert_box "$1" "$2" '' || return
+	error=${stderr%%$'\n'*}
+	hint=${stderr#"$error"}
+	[[ $error == 'holt: '* ]] || fail "box '$1': not an error of holt: $stderr" || return
+	for text in "${@:3}"; do
+		[[ $error == *"$text"* ]] || fail "box '$1': the error lacks '$text':" "$stderr" || return
+	done
+	[[ $hint =~ ^$'\n'hint:\ [^$'\n']+$ ]] || fail "box '$1': no hint, or more than that:" "$stderr"
+}
+
+# The value of a line "KEY=value" in $output.
+fact() {
+	sed -n "s/^$1=//p" <<<"$output"
+}
+
+assert_fact() {
+	local value
+	value=$(fact "$1")
+	[[ $value == "$2" ]] || fail "fact '$1' is '$value', not '$2'" "all: $output" "stderr: ${stderr:-}"
+}
+
+# The processes of this file's home: `keepers`, `vmms`; each may be empty.
+keepers() {
+	processes_named holt-keeper
+}
+
+vmms() {
+	processes_named qemu-system-x86_64
+}
+
+# Whatever holds a file of the home open and bears that name.
+processes_named() {
+	local pid
+	for pid in $("$ROOT/tests/lib/leftovers" "$HOLT_HOME" |
+		sed -n 's/^process \([0-9]*\) .*/\1/p' | sort -nu); do
+		if [[ $(readlink "/proc/$pid/exe") == */"$1"?( (deleted)) ]]; then
+			echo "$pid"
+		fi
+	done
+}
+
+# begin_box RUN-ARGUMENT...: a `holt run` in the background; its pid is $CLI, its streams are files
+# $OUT and $ERR.
+begin_box() {
+	OUT=$BATS_TEST_TMPDIR/box.out
+	ERR=$BATS_TEST_TMPDIR/box.err
+	: >"$OUT"
+	: >"$ERR"
+	"$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
+	CLI=$!
+}
+
+# Wait for the one box to be so far that QEMU runs; then $KEEPER and $VMM are known.
+await_vmm() {
+	wait_for 20 has_vmm
+	KEEPER=$(keepers)
+	VMM=$(vmms)
+	[[ $KEEPER =~ ^[0-9]+$ && $VMM =~ ^[0-9]+$ ]] || fail "not one keeper and one VM: '$KEEPER' '$VMM'"
+}
+
+has_vmm() {
+	[[ -n $(vmms) ]]
+}
+
+# Wait for the box to have printed a text.
+await_output() {
+	wait_for 60 grep -q -- "$1" "$OUT"
+}
+
+# end_box CODE [MS]: wait for $CLI, which has to end with CODE, within MS.
+end_box() {
+	local code=0 start took
+	start=$(now_ms)
+	wait "$CLI" || code=$?
+	took=$(($(now_ms) - start))
+	[[ $code == "$1" ]] || fail "exit status $code instead of $1" "stdout: $(<"$OUT")" \
+		"stderr: $(<"$ERR")" || return
+	((took <= ${2:-60000})) || fail "ended after $took ms, not within $2 ms"
+}
+
+# The most memory a process ever had, in KiB.
+peak_kib() {
+	sed -n 's/^VmHWM:[\t ]*\([0-9]*\) kB/\1/p' "/proc/$1/status"
+}
+
+# boxtool ...: runs several commands in one box, see tests/vm/boxtool.c. Into $output and $stderr.
+boxtool() {
+	"$HOLT_BUILD/tests/vm/boxtool" "$@"
+}
