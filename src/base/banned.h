@@ -3,6 +3,15 @@
 #ifndef HOLT_BANNED_H
 #define HOLT_BANNED_H
 
+/* Fortified libraries define some of them as macros. */
+#undef printf
+#undef sprintf
+#undef vsprintf
+#undef strcpy
+#undef strcat
+#undef strncpy
+#undef strncat
+
 #pragma GCC poison strcpy strcat sprintf vsprintf strncpy strncat strtok gets atoi atol
 #pragma GCC poison system popen mktemp tmpnam setenv putenv dup
 #ifndef HOLT_ALLOW_MALLOC

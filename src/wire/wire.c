@@ -29,7 +29,7 @@ struct op_info {
 static const struct op_info ops[] = {
 #define WIRE_OP(op, number, lane_, dir, max_, ...) \
 	[number] = {.name = #op, .max = (max_), .lane = WIRE_##lane_, .dirs = DIR_##dir},
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 };
 
@@ -180,7 +180,7 @@ static struct wire_strs take_strs(struct reader *r)
 	{                                                                \
 		__VA_ARGS__                                              \
 	}
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 #undef U8
 #undef U16
@@ -196,7 +196,7 @@ static void read_fields(struct reader *r, struct wire_msg *m)
 	case number:                               \
 		read_##name(r, &m->name);          \
 		break;
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 	default:
 		r->bad = true;
@@ -298,7 +298,7 @@ static void put_strs(struct writer *w, const struct wire_strs *s)
 	{                                                                       \
 		__VA_ARGS__                                                     \
 	}
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 
 static void write_fields(struct writer *w, const struct wire_msg *m)
@@ -308,7 +308,7 @@ static void write_fields(struct writer *w, const struct wire_msg *m)
 	case number:                               \
 		write_##name(w, &m->name);         \
 		break;
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 	default:
 		assert(0 && "callers look the op up first");

@@ -105,7 +105,7 @@ struct wire_strs {
 
 enum wire_op {
 #define WIRE_OP(name, number, lane, dir, max, ...) WIRE_OP_##name = (number),
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 };
 
@@ -119,7 +119,7 @@ enum wire_op {
 	struct wire_##name {                       \
 		__VA_ARGS__                        \
 	};
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 #undef U8
 #undef U16
@@ -133,7 +133,7 @@ struct wire_msg {
 	uint32_t stream;
 	union {
 #define WIRE_OP(name, number, lane, dir, max, ...) struct wire_##name name;
-#include "ops.def"
+#include "wire/ops.def"
 #undef WIRE_OP
 	};
 };

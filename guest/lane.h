@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUEST_LANE_H
+#define GUEST_LANE_H
+
+#include "wire/wire.h"
+
+#include <stdbool.h>
+
+/*
+ * One port to the host with a bounded buffer in each direction. Descriptors are non-blocking and
+ * watched edge-triggered: @readable and @writable stay set until a call says EAGAIN.
+ *
+ * Whoever sends checks lane_room first; a frame that does not fit is a bug of the caller.
+ */
+struct lane {
+	int fd;
+	enum wire_lane kind;
+	bool readable;
+	bool writable;
+	bool live; /* something was read: from now on end-of-file is the end */
+	uint8_t *in; /* in_head..in_tail hold what is not decoded yet */
+	size_t in_head;
+	size_t in_tail;
+	size_t in_cap;
+	size_t in_base; /* the capacity to return to after a large frame */
+	uint8_t *out; /* out_head..out_tail wait to be written */
+	size_t out_head;
+	size_t out_tail;
+	size_t out_cap;
+};
+
+/* Returns 0 or -ENOMEM. Takes @fd. */
+int lane_init(struct lane *l, enum wire_lane kind, int fd, size_t in_cap, size_t out_cap);
+void lane_done(struct lane *l);
+
+/* Read what is there, at most a buffer full: 0, or -errno; -EPIPE for the end of the stream. */
+int lane_fill(struct lane *l);
+/* Decode the next frame; slices in *ret_msg live until the next lane_fill. */
+enum wire_status lane_next(struct lane *l, struct wire_msg *ret_msg);
+
+/* Bytes that may be queued now. */
+size_t lane_room(struct lane *l);
+void lane_send(struct lane *l, const struct wire_msg *msg);
+/* For data frames: where their bytes go, if lane_room allows WIRE_DATA_PREFIX + WIRE_DATA_MAX;
+ * lane_send then finds them in place. */
+uint8_t *lane_data_place(struct lane *l);
+/* Write what is queued as far as the port takes it: 0 or -errno. */
+int lane_flush(struct lane *l);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op_sys.h"
+
+#include "guest_mem.h"
+#include "mount.h"
+#include "op_exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "guest_banned.h"
+
+/*
+ * What concerns the machine itself: becoming one (setup), answering pings, ending.
+ *
+ * setup may come again, after the machine was restored from a frozen one: clock, random numbers and
+ * names are then set anew, mounts stay.
+ */
+
+#define HOSTNAME_MAX 64 /* as the kernel has it */
+#define KILL_ROUNDS  64 /* generations of children that are killed at the end of a --fake agent */
+
+static void set_clock(struct agent *a, uint64_t wall_ns)
+{
+	const struct timespec ts = {
+		.tv_sec = (time_t)(wall_ns / 1000000000), .tv_nsec = (long)(wall_ns % 1000000000)};
+
+	if (wall_ns && clock_settime(CLOCK_REALTIME, &ts) < 0)
+		agent_log(a, AGENT_LOG_WARN, "cannot set the clock: %s", strerror(errno));
+}
+
+static void seed_random(struct agent *a, const struct wire_bytes *seed)
+{
+	union {
+		struct rand_pool_info info;
+		char room[sizeof(struct rand_pool_info) + WIRE_SEED_SIZE];
+	} u = {.info = {.buf_size = WIRE_SEED_SIZE, .entropy_count = WIRE_SEED_SIZE * 8}};
+	const int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+	if (seed->len != WIRE_SEED_SIZE) {
+		agent_log(a, AGENT_LOG_WARN, "the host sent no usable random seed");
+	} else {
+		memcpy(u.info.buf, seed->data, WIRE_SEED_SIZE);
+		if (fd < 0 || ioctl(fd, RNDADDENTROPY, &u) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
+			agent_log(a, AGENT_LOG_WARN, "cannot seed the random numbers: %s",
+				strerror(errno));
+	}
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* Bring up the loopback device. */
+static void start_loopback(struct agent *a)
+{
+	struct ifreq ifr = {.ifr_name = "lo"};
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &ifr) < 0) {
+		agent_log(a, AGENT_LOG_WARN, "no loopback device: %s", strerror(errno));
+	} else {
+		ifr.ifr_flags |= IFF_UP;
+		(void)ioctl(fd, SIOCSIFFLAGS, &ifr);
+	}
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+static void put_setting(const char *path, const char *text)
+{
+	const int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)!write(fd, text, strlen(text));
+	(void)close(fd);
+}
+
+/* When memory runs out, a kernel with its old page reclaim may read the same few file pages again
+ * and again for minutes before it kills anything (seen in 4 of 6 machines of 512 MiB). The newer
+ * one can be told to kill as soon as it cannot keep pages for half a second. Kernels without it
+ * (before 6.1) stay as they are. */
+static void settle_memory(void)
+{
+	put_setting("/sys/kernel/mm/lru_gen/min_ttl_ms", "500");
+	put_setting("/sys/kernel/mm/lru_gen/enabled", "y");
+}
+
+/* Does the file hold just this? */
+static bool has_text(int dir_fd, const char *name, const char *text)
+{
+	char have[512];
+	const size_t len = strlen(text);
+	const int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return false;
+	const ssize_t n = read(fd, have, sizeof(have));
+	(void)close(fd);
+	return n == (ssize_t)len && memcmp(have, text, len) == 0;
+}
+
+/* A symlink in this place is the image's own arrangement and left alone. */
+static void put_text(struct agent *a, int dir_fd, const char *name, mode_t mode, const char *text)
+{
+	const int fd = openat(dir_fd, name,
+		O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		agent_log(a, AGENT_LOG_WARN, "cannot write '/etc/%s': %s", name, strerror(errno));
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* The files follow the names only when these change, so that later edits in the box stay. */
+static void put_names(struct agent *a, const char *hostname, const char *machine_id)
+{
+	char text[512];
+
+	(void)mkdir("/etc", 0755);
+	const int dir_fd = open("/etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir_fd < 0) {
+		agent_log(a, AGENT_LOG_WARN, "cannot open '/etc': %s", strerror(errno));
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "%s\n", hostname);
+	if (*hostname && !has_text(dir_fd, "hostname", text)) {
+		put_text(a, dir_fd, "hostname", 0644, text);
+		(void)snprintf(text, sizeof(text),
+			"127.0.0.1\tlocalhost\n"
+			"::1\tlocalhost ip6-localhost ip6-loopback\n"
+			"127.0.1.1\t%s\n",
+			hostname);
+		put_text(a, dir_fd, "hosts", 0644, text);
+	}
+	(void)snprintf(text, sizeof(text), "%s\n", machine_id);
+	if (*machine_id && !has_text(dir_fd, "machine-id", text))
+		put_text(a, dir_fd, "machine-id", 0444, text);
+	(void)close(dir_fd);
+}
+
+static int set_names(struct agent *a, const struct wire_setup *req, struct agent_fail *f)
+{
+	char hostname[HOSTNAME_MAX + 1];
+	char machine_id[WIRE_MACHINE_ID_LEN + 1];
+
+	if (agent_copy_str(hostname, sizeof(hostname), &req->hostname) < 0 ||
+		strpbrk(hostname, " \t\r\n/"))
+		return agent_fail_set(f, WIRE_FAIL_INVALID, 0, "names", "hostname",
+			"the host name is not usable");
+	if (agent_copy_str(machine_id, sizeof(machine_id), &req->machine_id) < 0)
+		return agent_fail_set(f, WIRE_FAIL_INVALID, 0, "names", "machine-id",
+			"the machine id is longer than %d digits", WIRE_MACHINE_ID_LEN);
+	if (*hostname && sethostname(hostname, strlen(hostname)) < 0)
+		return agent_fail_set(
+			f, WIRE_FAIL_INVALID, errno, "names", hostname, "cannot set the host name");
+	put_names(a, hostname, machine_id);
+	return 0;
+}
+
+static int become_machine(struct agent *a, const struct wire_setup *req, struct agent_fail *f)
+{
+	int rc = 0;
+
+	set_clock(a, req->wall_ns);
+	seed_random(a, &req->seed);
+	if (!a->mounted) {
+		rc = mount_root(a, f);
+		if (rc < 0)
+			return rc;
+		a->mounted = true;
+		start_loopback(a);
+		settle_memory();
+	}
+	agent_stage(a, "names");
+	return set_names(a, req, f);
+}
+
+void sys_setup(struct agent *a, const struct wire_setup *req)
+{
+	struct agent_fail f;
+
+	if (a->state == AGENT_LEAVING)
+		return;
+	if (!a->fake && become_machine(a, req, &f) < 0) {
+		agent_log(a, AGENT_LOG_ERROR, "setup failed in stage %s: %s", f.stage, f.text);
+		agent_fail_send(a, 0, &f);
+		return;
+	}
+	a->state = AGENT_READY;
+	lane_send(&a->control, &(struct wire_msg){.op = WIRE_OP_setup_done,
+				       .setup_done = {.uptime_us = agent_now_us()}});
+}
+
+void sys_ping(struct agent *a, const struct wire_ping *req)
+{
+	lane_send(
+		&a->control, &(struct wire_msg){.op = WIRE_OP_pong, .pong = {.token = req->token}});
+}
+
+/* Everything but ourselves, or in tests what we know of. */
+static void signal_everyone(struct agent *a, int signo)
+{
+	if (a->fake)
+		exec_signal_all(a, signo);
+	else
+		(void)kill(-1, signo);
+}
+
+void sys_shutdown(struct agent *a, const struct wire_shutdown *req)
+{
+	if (a->state == AGENT_LEAVING)
+		return;
+	a->state = AGENT_LEAVING;
+	a->leave_us = agent_now_us() + (uint64_t)req->grace_ms * 1000;
+	if (req->grace_ms) {
+		signal_everyone(a, SIGTERM);
+		signal_everyone(a, SIGCONT);
+	}
+	a->childless = waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) < 0;
+}
+
+/* Children that lost their parent become ours, so that killing ours again and again gets all. */
+static void kill_children(void)
+{
+	char buf[4096];
+
+	for (int i = 0; i < KILL_ROUNDS; i++) {
+		char *p = buf;
+		const int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+		const ssize_t n = fd < 0 ? 0 : read(fd, buf, sizeof(buf) - 1);
+		if (fd >= 0)
+			(void)close(fd);
+		if (n <= 0)
+			return;
+		buf[n] = 0;
+		for (long pid; (pid = strtol(p, &p, 10)) > 0;)
+			if (kill((pid_t)pid, SIGKILL) == 0)
+				(void)waitpid((pid_t)pid, NULL, 0);
+	}
+}
+
+void sys_end(struct agent *a)
+{
+	(void)lane_flush(&a->control);
+	if (a->fake) {
+		exec_signal_all(a, SIGKILL);
+		kill_children();
+		_exit(a->failed);
+	}
+	(void)kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	mount_end(a);
+	/* The machine is told to end on a reset as well, should it have no power switch. */
+	(void)reboot(RB_POWER_OFF);
+	(void)reboot(RB_AUTOBOOT);
+	for (;;)
+		(void)pause();
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GUEST_OP_SYS_H
+#define GUEST_OP_SYS_H
+
+#include "agent.h"
+
+void sys_setup(struct agent *a, const struct wire_setup *req);
+void sys_ping(struct agent *a, const struct wire_ping *req);
+void sys_shutdown(struct agent *a, const struct wire_shutdown *req);
+
+/* End everything that runs, and the machine where it is one. */
+void sys_end(struct agent *a) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/wire.h"
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The codec: every operation there and back, the bytes of one frame of each against the golden
+ * file, and what must be refused. GOLDEN_DIR comes from the build.
+ */
+
+#define FRAME_MAX 4096
+
+#define STR(s)                                                     \
+	{                                                          \
+		.data = (const uint8_t *)(s), .len = sizeof(s) - 1 \
+	}
+#define STRS(s, n)                                                               \
+	{                                                                        \
+		.data = (const uint8_t *)(s), .len = sizeof(s) - 1, .count = (n) \
+	}
+#define MSG(o, s, ...)                                                 \
+	{                                                              \
+		.op = WIRE_OP_##o, .stream = (s), .o = { __VA_ARGS__ } \
+	}
+
+/* One message of each operation; the fields have values that no other order or width would give. */
+static const struct wire_msg samples[] = {
+	MSG(hello, 0, .magic = WIRE_MAGIC, .version = 1, .oldest = 1,
+		.features = 0x1122334455667788, .build = STR("holt")),
+	MSG(stage, 0, .name = STR("rootfs")),
+	MSG(setup, 0, .wall_ns = 1700000000123456789, .disk_generation = 7,
+		.seed = STR("0123456789abcdef0123456789abcdef"), .hostname = STR("box"),
+		.machine_id = STR("00112233445566778899aabbccddeeff")),
+	MSG(setup_done, 0, .uptime_us = 1234567),
+	MSG(ping, 0, .token = 0x0102030405060708),
+	MSG(pong, 0, .token = 0x0102030405060708),
+	MSG(fail, 9, .class_ = WIRE_FAIL_CWD, .errnum = 20, .stage = STR("cwd"),
+		.object = STR("/x"), .text = STR("no")),
+	MSG(log, 0, .level = 1, .text = STR("line")),
+	MSG(shutdown, 0, .grace_ms = 1500),
+	MSG(exec, 5, .flags = WIRE_EXEC_STDIN, .timeout_ms = 30000, .out_credit = 262144,
+		.user = STR("al:wheel"), .cwd = STR("/w"), .argv = STRS("sh\0-c\0exit 3\0", 3),
+		.env = STRS("A=1\0\xff=\n\0", 2)),
+	MSG(started, 5, .pid = 77, .in_credit = 131072),
+	MSG(signal, 5, .signo = 15, .flags = WIRE_SIGNAL_ALL),
+	MSG(credit, 5, .channel = WIRE_STDOUT, .bytes = 65536),
+	MSG(data, 5, .channel = WIRE_STDOUT, .bytes = STR("\0\x04\xff")),
+	MSG(eof, 5, .channel = WIRE_STDERR),
+	MSG(exit, 5, .kind = WIRE_SIGNALED, .code = 9, .flags = WIRE_EXIT_TIMED_OUT,
+		.duration_us = 1000001),
+	MSG(ready, 0, .vmm_us = 1, .hello_us = 2, .ready_us = 3, .vmm_pid = 4, .attempts = 5,
+		.accel = STR("tcg")),
+	MSG(ended, 0, .reason = WIRE_END_VM_CRASHED, .errnum = 11, .stage = STR("run"),
+		.text = STR("gone"), .hint = STR("look")),
+};
+#define N_SAMPLES ((int)(sizeof(samples) / sizeof(samples[0])))
+
+/* Some side that accepts the message. */
+static enum wire_side side_of(const struct wire_msg *m)
+{
+	switch (m->op) {
+	case WIRE_OP_setup:
+	case WIRE_OP_ping:
+	case WIRE_OP_shutdown:
+	case WIRE_OP_exec:
+	case WIRE_OP_signal:
+	case WIRE_OP_credit: /* the sample grants stdout */
+		return WIRE_AS_GUEST;
+	default:
+		return WIRE_AS_CLIENT;
+	}
+}
+
+static size_t encode(const struct wire_msg *m, uint8_t *buf)
+{
+	size_t len = 0;
+
+	ck_assert_int_eq(wire_encode(m, buf, FRAME_MAX, &len), WIRE_OK);
+	ck_assert_uint_eq(len, wire_size(m));
+	return len;
+}
+
+static enum wire_status decode(enum wire_side side, enum wire_lane lane, const uint8_t *buf,
+	size_t len, struct wire_msg *ret)
+{
+	size_t used = 0;
+
+	return wire_decode(side, lane, buf, len, ret, &used);
+}
+
+/* Decode bytes that are one frame of @m's lane, after a change made to them. */
+static enum wire_status judge(const struct wire_msg *m, const uint8_t *buf, size_t len)
+{
+	struct wire_msg got;
+
+	return decode(side_of(m), (enum wire_lane)wire_lane_of(m->op), buf, len, &got);
+}
+
+START_TEST(every_op_has_a_sample)
+{
+	for (uint32_t op = 0; op <= UINT16_MAX; op++) {
+		bool sampled = false;
+		for (int i = 0; i < N_SAMPLES; i++)
+			sampled |= samples[i].op == op;
+		ck_assert_int_eq(sampled, wire_lane_of((uint16_t)op) >= 0);
+		ck_assert_int_eq(sampled, strcmp(wire_op_name((uint16_t)op), "?") != 0);
+	}
+}
+END_TEST
+
+START_TEST(round_trip)
+{
+	const struct wire_msg *m = &samples[_i];
+	uint8_t a[FRAME_MAX];
+	uint8_t b[FRAME_MAX];
+	struct wire_msg got;
+	size_t used = 0;
+	const size_t len = encode(m, a);
+
+	a[len] = 0xaa; /* the next frame begins; it must not matter */
+	ck_assert_int_eq(wire_decode(side_of(m), (enum wire_lane)wire_lane_of(m->op), a, len + 1,
+				 &got, &used),
+		WIRE_OK);
+	ck_assert_uint_eq(used, len);
+	ck_assert_uint_eq(got.op, m->op);
+	ck_assert_uint_eq(got.stream, m->stream);
+	ck_assert_uint_eq(encode(&got, b), len);
+	ck_assert_mem_eq(a, b, len);
+}
+END_TEST
+
+/* Every prefix asks for more and says for how much. */
+START_TEST(prefixes)
+{
+	const struct wire_msg *m = &samples[_i];
+	uint8_t buf[FRAME_MAX];
+	struct wire_msg got;
+	const size_t len = encode(m, buf);
+
+	for (size_t n = 0; n < len; n++) {
+		size_t used = 0;
+		/* Exactly as long, so that a sanitizer sees a read beyond. */
+		uint8_t *part = malloc(n ? n : 1);
+		ck_assert_ptr_nonnull(part);
+		memcpy(part, buf, n);
+		ck_assert_int_eq(wire_decode(side_of(m), (enum wire_lane)wire_lane_of(m->op), part,
+					 n, &got, &used),
+			WIRE_MORE);
+		ck_assert_uint_eq(used, n < WIRE_HEADER_SIZE ? WIRE_HEADER_SIZE : len);
+		free(part);
+	}
+}
+END_TEST
+
+START_TEST(too_little_room)
+{
+	const struct wire_msg *m = &samples[_i];
+	uint8_t buf[FRAME_MAX];
+	size_t len = 4711;
+	const size_t size = wire_size(m);
+
+	for (size_t cap = 0; cap < size; cap++) {
+		memset(buf, 0x5a, sizeof(buf));
+		ck_assert_int_eq(wire_encode(m, buf, cap, &len), WIRE_NO_SPACE);
+		for (size_t i = cap; i < size; i++)
+			ck_assert_uint_eq(buf[i], 0x5a);
+	}
+	ck_assert_uint_eq(len, 4711);
+}
+END_TEST
+
+/* Change single facts of a good frame. */
+START_TEST(damaged_header)
+{
+	const struct wire_msg *m = &samples[_i];
+	uint8_t good[FRAME_MAX];
+	uint8_t buf[FRAME_MAX];
+	struct wire_msg got;
+	const size_t len = encode(m, good);
+	const enum wire_lane lane = (enum wire_lane)wire_lane_of(m->op);
+
+	/* All of it is found without the payload. */
+	ck_assert_int_eq(decode(side_of(m), lane == WIRE_BULK ? WIRE_CONTROL : WIRE_BULK, good,
+				 WIRE_HEADER_SIZE, &got),
+		WIRE_BAD_OP);
+	memcpy(buf, good, len);
+	buf[6] = 1;
+	ck_assert_int_eq(judge(m, buf, WIRE_HEADER_SIZE), WIRE_BAD_FIELD);
+	memcpy(buf, good, len);
+	buf[5] = 0x7f;
+	ck_assert_int_eq(judge(m, buf, WIRE_HEADER_SIZE), WIRE_BAD_OP);
+	memcpy(buf, good, len);
+	buf[3] = 0x7f;
+	ck_assert_int_eq(judge(m, buf, WIRE_HEADER_SIZE), WIRE_BAD_LENGTH);
+	/* One byte more or less than the fields take. */
+	memcpy(buf, good, len);
+	const uint32_t payload = (uint32_t)(len - WIRE_HEADER_SIZE);
+	buf[0] = (uint8_t)(payload + 1);
+	buf[1] = (uint8_t)((payload + 1) >> 8);
+	buf[len] = 0;
+	ck_assert_int_eq(judge(m, buf, len + 1), WIRE_BAD_FIELD);
+	buf[0] = (uint8_t)(payload - 1);
+	buf[1] = (uint8_t)((payload - 1) >> 8);
+	ck_assert_int_eq(judge(m, buf, len), WIRE_BAD_FIELD);
+}
+END_TEST
+
+/* Who accepts what: h host, g guest, c client, k keeper. */
+static const struct {
+	uint16_t op;
+	const char *sides;
+} receivers[] = {
+	{WIRE_OP_hello, "hgck"},
+	{WIRE_OP_stage, "hc"},
+	{WIRE_OP_setup, "gk"},
+	{WIRE_OP_setup_done, "hc"},
+	{WIRE_OP_ping, "gk"},
+	{WIRE_OP_pong, "hc"},
+	{WIRE_OP_fail, "hc"},
+	{WIRE_OP_log, "hc"},
+	{WIRE_OP_shutdown, "gk"},
+	{WIRE_OP_exec, "gk"},
+	{WIRE_OP_started, "hc"},
+	{WIRE_OP_signal, "gk"},
+	{WIRE_OP_credit, "gk"}, /* for stdout; see channel_directions */
+	{WIRE_OP_data, "hc"}, /* of stdout */
+	{WIRE_OP_eof, "hc"},
+	{WIRE_OP_exit, "hc"},
+	{WIRE_OP_ready, "c"},
+	{WIRE_OP_ended, "c"},
+};
+
+START_TEST(directions)
+{
+	static const char letters[] = "hgck";
+	static const enum wire_side sides[] = {
+		WIRE_AS_HOST, WIRE_AS_GUEST, WIRE_AS_CLIENT, WIRE_AS_KEEPER};
+	const struct wire_msg *m = &samples[_i];
+	uint8_t buf[FRAME_MAX];
+	struct wire_msg got;
+	const size_t len = encode(m, buf);
+
+	ck_assert_uint_eq(receivers[_i].op, m->op);
+	for (int s = 0; s < 4; s++) {
+		const enum wire_status st = decode(
+			sides[s], (enum wire_lane)wire_lane_of(m->op), buf, len, &got);
+		ck_assert_int_eq(st == WIRE_OK, strchr(receivers[_i].sides, letters[s]) != NULL);
+	}
+}
+END_TEST
+
+static enum wire_status pass(enum wire_side side, struct wire_msg m)
+{
+	uint8_t buf[FRAME_MAX];
+	struct wire_msg got;
+	const size_t len = encode(&m, buf);
+
+	return decode(side, (enum wire_lane)wire_lane_of(m.op), buf, len, &got);
+}
+
+START_TEST(channel_directions)
+{
+	const struct wire_msg in = MSG(data, 1, .channel = WIRE_STDIN, .bytes = STR("x"));
+	const struct wire_msg out = MSG(data, 1, .channel = WIRE_STDERR, .bytes = STR("x"));
+	const struct wire_msg in_end = MSG(eof, 1, .channel = WIRE_STDIN);
+	const struct wire_msg in_credit = MSG(credit, 1, .channel = WIRE_STDIN, .bytes = 1);
+	const struct wire_msg out_credit = MSG(credit, 1, .channel = WIRE_STDERR, .bytes = 1);
+
+	ck_assert_int_eq(pass(WIRE_AS_GUEST, in), WIRE_OK);
+	ck_assert_int_eq(pass(WIRE_AS_KEEPER, in), WIRE_OK);
+	ck_assert_int_eq(pass(WIRE_AS_HOST, in), WIRE_BAD_FIELD);
+	ck_assert_int_eq(pass(WIRE_AS_CLIENT, in), WIRE_BAD_FIELD);
+	ck_assert_int_eq(pass(WIRE_AS_GUEST, out), WIRE_BAD_FIELD);
+	ck_assert_int_eq(pass(WIRE_AS_HOST, out), WIRE_OK);
+	ck_assert_int_eq(pass(WIRE_AS_GUEST, in_end), WIRE_OK);
+	ck_assert_int_eq(pass(WIRE_AS_HOST, in_end), WIRE_BAD_FIELD);
+	ck_assert_int_eq(pass(WIRE_AS_GUEST, in_credit), WIRE_BAD_FIELD);
+	ck_assert_int_eq(pass(WIRE_AS_HOST, in_credit), WIRE_OK);
+	ck_assert_int_eq(pass(WIRE_AS_GUEST, out_credit), WIRE_OK);
+	ck_assert_int_eq(pass(WIRE_AS_HOST, out_credit), WIRE_BAD_FIELD);
+}
+END_TEST
+
+/* The encoder refuses what the decoder would refuse. */
+START_TEST(bad_fields)
+{
+	static const struct wire_msg bad[] = {
+		MSG(data, 1, .channel = 3, .bytes = STR("x")),
+		MSG(data, 1, .channel = WIRE_STDOUT),
+		MSG(data, 0, .channel = WIRE_STDOUT, .bytes = STR("x")),
+		MSG(eof, 1, .channel = 3),
+		MSG(credit, 1, .channel = 3, .bytes = 1),
+		MSG(credit, 1, .channel = 1, .bytes = WIRE_CREDIT_MAX + 1),
+		MSG(exec, 0, .argv = STRS("x\0", 1)),
+		MSG(exec, 1, .out_credit = WIRE_CREDIT_MAX + 1),
+		MSG(exec, 1, .argv = STRS("x", 1)),
+		MSG(exec, 1, .argv = STRS("x\0", 0)),
+		MSG(exec, 1, .argv = STRS("x\0", 2)),
+		MSG(exec, 1, .env = STRS("x\0y\0z", 2)),
+		MSG(exec, 1, .env = STRS("", 1)),
+		MSG(exit, 1, .kind = 2),
+		MSG(exit, 1, .code = 256),
+		MSG(started, 1, .in_credit = WIRE_CREDIT_MAX + 1),
+	};
+	uint8_t buf[FRAME_MAX];
+	size_t len = 0;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_int_eq(wire_encode(&bad[i], buf, sizeof(buf), &len), WIRE_BAD_FIELD);
+	const struct wire_msg unknown = {.op = 63};
+	ck_assert_int_eq(wire_encode(&unknown, buf, sizeof(buf), &len), WIRE_BAD_OP);
+	ck_assert_uint_eq(wire_size(&unknown), 0);
+}
+END_TEST
+
+/* The same lists, as bytes that only a hostile peer sends. */
+START_TEST(bad_lists)
+{
+	const struct wire_msg good = MSG(exec, 1, .argv = STRS("a\0b\0", 2));
+	/* flags 4, timeout 8, credit 4, user 4, cwd 4: then count and length of argv */
+	const size_t at = WIRE_HEADER_SIZE + 24;
+	uint8_t buf[FRAME_MAX];
+	const size_t len = encode(&good, buf);
+
+	ck_assert_int_eq(judge(&good, buf, len), WIRE_OK);
+	for (unsigned count = 0; count < 5; count++) {
+		buf[at] = (uint8_t)count;
+		ck_assert_int_eq(judge(&good, buf, len), count == 2 ? WIRE_OK : WIRE_BAD_FIELD);
+	}
+	buf[at] = 2;
+	buf[at + 3] = 0x80;
+	ck_assert_int_eq(judge(&good, buf, len), WIRE_BAD_FIELD);
+	buf[at + 3] = 0;
+	for (unsigned n = 0; n < 256; n++) {
+		buf[at + 4] = (uint8_t)n;
+		ck_assert_int_eq(judge(&good, buf, len), n == 4 ? WIRE_OK : WIRE_BAD_FIELD);
+	}
+	buf[at + 4] = 4;
+	memset(buf + at + 4, 0xff, 4);
+	ck_assert_int_eq(judge(&good, buf, len), WIRE_BAD_FIELD);
+}
+END_TEST
+
+START_TEST(limits)
+{
+	static uint8_t payload[WIRE_DATA_MAX + 1];
+	static uint8_t buf[2 * WIRE_DATA_MAX];
+	static uint8_t nuls[WIRE_STRS_MAX + 1];
+	size_t len = 0;
+	struct wire_msg got;
+	struct wire_msg m = MSG(data, 1, .channel = 1, .bytes = {payload, WIRE_DATA_MAX});
+
+	ck_assert_int_eq(wire_encode(&m, buf, sizeof(buf), &len), WIRE_OK);
+	ck_assert_uint_eq(len, WIRE_DATA_PREFIX + WIRE_DATA_MAX);
+	ck_assert_int_eq(decode(WIRE_AS_HOST, WIRE_BULK, buf, len, &got), WIRE_OK);
+	ck_assert_ptr_eq(got.data.bytes.data, buf + WIRE_DATA_PREFIX);
+	m.data.bytes.len++;
+	ck_assert_int_eq(wire_encode(&m, buf, sizeof(buf), &len), WIRE_BAD_FIELD);
+
+	struct wire_msg e = MSG(exec, 1, .env = {nuls, WIRE_STRS_MAX, WIRE_STRS_MAX});
+	ck_assert_int_eq(wire_encode(&e, buf, sizeof(buf), &len), WIRE_OK);
+	ck_assert_int_eq(decode(WIRE_AS_GUEST, WIRE_CONTROL, buf, len, &got), WIRE_OK);
+	e.exec.env.len = e.exec.env.count = WIRE_STRS_MAX + 1;
+	ck_assert_int_eq(wire_encode(&e, buf, sizeof(buf), &len), WIRE_BAD_FIELD);
+
+	/* A field that fits by itself, in a message that is longer than its operation allows. */
+	const struct wire_msg s = MSG(stage, 0, .name = {payload, 300});
+	ck_assert_int_eq(wire_encode(&s, buf, sizeof(buf), &len), WIRE_NO_SPACE);
+
+	ck_assert_uint_eq(wire_frame_max(WIRE_AS_GUEST, WIRE_CONTROL), 3145728 + 12);
+	ck_assert_uint_eq(wire_frame_max(WIRE_AS_KEEPER, WIRE_BULK), 65600 + 12);
+	ck_assert_uint_eq(wire_frame_max(WIRE_AS_HOST, WIRE_CONTROL), 8192 + 12);
+	ck_assert_uint_eq(wire_frame_max(WIRE_AS_CLIENT, WIRE_BULK), 65600 + 12);
+}
+END_TEST
+
+START_TEST(data_in_place)
+{
+	uint8_t buf[64];
+	size_t len = 0;
+
+	memcpy(buf + WIRE_DATA_PREFIX, "payload", 7);
+	const struct wire_msg m = MSG(
+		data, 3, .channel = WIRE_STDERR, .bytes = {buf + WIRE_DATA_PREFIX, 7});
+	ck_assert_int_eq(wire_encode(&m, buf, sizeof(buf), &len), WIRE_OK);
+	ck_assert_uint_eq(len, WIRE_DATA_PREFIX + 7);
+	ck_assert_mem_eq(buf + WIRE_DATA_PREFIX, "payload", 7);
+}
+END_TEST
+
+START_TEST(walk_list)
+{
+	const struct wire_strs list = STRS("one\0\0three\0", 3);
+	const struct wire_strs none = {0};
+	uint32_t pos = 0;
+
+	ck_assert_str_eq(wire_strs_next(&list, &pos), "one");
+	ck_assert_str_eq(wire_strs_next(&list, &pos), "");
+	ck_assert_str_eq(wire_strs_next(&list, &pos), "three");
+	ck_assert_ptr_null(wire_strs_next(&list, &pos));
+	ck_assert_ptr_null(wire_strs_next(&list, &pos));
+	pos = 0;
+	ck_assert_ptr_null(wire_strs_next(&none, &pos));
+}
+END_TEST
+
+/* Lines "name hex", one for each operation in the order of the samples. A line that changes means
+ * that peers of two versions no longer understand each other. */
+START_TEST(golden)
+{
+	FILE *f = fopen(GOLDEN_DIR "/wire.txt", "re");
+	char want[2048];
+	char have[2048];
+	uint8_t buf[FRAME_MAX];
+
+	ck_assert_msg(f, "no " GOLDEN_DIR "/wire.txt");
+	for (int i = 0; i < N_SAMPLES; i++) {
+		const size_t len = encode(&samples[i], buf);
+		int n = snprintf(have, sizeof(have), "%s ", wire_op_name(samples[i].op));
+		for (size_t k = 0; k < len; k++)
+			n += snprintf(have + n, sizeof(have) - (size_t)n, "%02x", buf[k]);
+		ck_assert_msg(
+			fgets(want, sizeof(want), f), "no golden line; it would be:\n%s", have);
+		want[strcspn(want, "\n")] = 0;
+		ck_assert_str_eq(have, want);
+	}
+	ck_assert_msg(!fgets(want, sizeof(want), f), "a golden line is left over: %s", want);
+	(void)fclose(f);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("wire");
+	TCase *t = tcase_create("codec");
+
+	tcase_add_test(t, every_op_has_a_sample);
+	tcase_add_loop_test(t, round_trip, 0, N_SAMPLES);
+	tcase_add_loop_test(t, prefixes, 0, N_SAMPLES);
+	tcase_add_loop_test(t, too_little_room, 0, N_SAMPLES);
+	tcase_add_loop_test(t, damaged_header, 0, N_SAMPLES);
+	tcase_add_loop_test(t, directions, 0, N_SAMPLES);
+	tcase_add_test(t, channel_directions);
+	tcase_add_test(t, bad_fields);
+	tcase_add_test(t, bad_lists);
+	tcase_add_test(t, limits);
+	tcase_add_test(t, data_in_place);
+	tcase_add_test(t, walk_list);
+	tcase_add_test(t, golden);
+	suite_add_tcase(s, t);
+
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	const int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
