@@ -362,6 +362,8 @@ static void turn(struct agent *a, bool *busy)
 	exec_run_queue(a, BULK_BUDGET);
 	if ((rc = lane_flush(&a->control)) < 0 || (rc = lane_flush(&a->bulk)) < 0)
 		agent_die(a, "cannot write to the host: %s", strerror(-rc));
+	if (a->state == AGENT_READY && a->n_late)
+		sys_load_late(a);
 	*busy |= a->queue && a->control.writable && a->bulk.writable;
 	if (a->orphan_reaped)
 		exec_sweep(a);

@@ -19,6 +19,9 @@ struct watch {
 	int fd;
 };
 
+/* Modules that may wait; see sys_load_late. */
+#define AGENT_LATE_MAX 16
+
 enum agent_state {
 	AGENT_GREETING, /* hello sent, the host's not seen */
 	AGENT_FRESH, /* no setup yet */
@@ -35,6 +38,8 @@ struct agent {
 	int kmsg_fd;
 	int disk_fd; /* root of the mounted disk */
 	int cgroup_fd; /* directory of the execs' cgroups; -EBADF without */
+	int late[AGENT_LATE_MAX]; /* modules that are loaded once the machine is ready */
+	uint32_t n_late;
 	uint64_t leave_us;
 	uint64_t wake_us; /* earliest deadline of an exec, 0 = none; may be too early */
 	bool failed; /* ended for a reason that is not the host's wish */

@@ -16,7 +16,8 @@
 
 /*
  * From the kernel's first program to two open ports. The initramfs holds /init (this program),
- * /modules.list (one path a line, in load order) and the modules. No helper is run: each would cost
+ * /modules.list (one path a line, in load order; behind an empty line those that may wait until the
+ * machine is ready) and the modules. No helper is run: each would cost
  * a fork and an exec.
  */
 
@@ -66,12 +67,16 @@ static void settle_std_fds(void)
 		(void)close(fd);
 }
 
-static int load_module(struct agent *a, const char *path)
+static int load_module(struct agent *a, const char *path, bool late)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return fail(a, errno, "cannot open module", path);
+	if (late && a->n_late < AGENT_LATE_MAX) {
+		a->late[a->n_late++] = fd; /* its path goes with the initramfs */
+		return 0;
+	}
 	const int rc = (int)syscall(SYS_finit_module, fd, "", 0);
 	const int errnum = errno;
 	(void)close(fd);
@@ -93,9 +98,11 @@ static int load_modules(struct agent *a)
 	if (n < 0)
 		return fail(a, errno, "cannot read", "/modules.list");
 	char *end = NULL;
+	bool late = false;
 	for (char *line = list; (end = strchr(line, '\n')); line = end + 1) {
 		*end = 0;
-		const int rc = *line ? load_module(a, line) : 0;
+		late |= !*line;
+		const int rc = *line ? load_module(a, line, late) : 0;
 		if (rc < 0)
 			return rc;
 	}

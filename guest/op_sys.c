@@ -2,6 +2,7 @@
 #include "op_sys.h"
 
 #include "guest_mem.h"
+#include "guest_proc.h"
 #include "mount.h"
 #include "op_exec.h"
 
@@ -15,8 +16,10 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/reboot.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -186,6 +189,26 @@ static int become_machine(struct agent *a, const struct wire_setup *req, struct 
 	}
 	agent_stage(a, "names");
 	return set_names(a, req, f);
+}
+
+void sys_load_late(struct agent *a)
+{
+	bool placed = false;
+	const pid_t pid = gproc_fork(-1, &placed);
+
+	if (pid == 0) {
+		(void)setpriority(PRIO_PROCESS, 0, 19);
+		for (uint32_t i = 0; i < a->n_late; i++)
+			if (syscall(SYS_finit_module, a->late[i], "", 0) < 0 && errno != EEXIST)
+				agent_log(a, AGENT_LOG_WARN, "cannot load a late module: %s",
+					strerror(errno));
+		_exit(0);
+	}
+	if (pid < 0)
+		agent_log(a, AGENT_LOG_WARN, "cannot fork for late modules: %s", strerror(-pid));
+	for (uint32_t i = 0; i < a->n_late; i++)
+		(void)close(a->late[i]);
+	a->n_late = 0;
 }
 
 void sys_setup(struct agent *a, const struct wire_setup *req)

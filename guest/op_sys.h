@@ -11,4 +11,7 @@ void sys_shutdown(struct agent *a, const struct wire_shutdown *req);
 /* End everything that runs, and the machine where it is one. */
 void sys_end(struct agent *a) __attribute__((noreturn));
 
+/* Load the modules that nothing waits for, in a child that gives way to everything else. */
+void sys_load_late(struct agent *a);
+
 #endif

@@ -21,7 +21,7 @@
  * The initramfs: a cpio archive ("newc", uncompressed, since the guest would unpack it slowly) with
  *   /init            the agent
  *   /modules/NN-x.ko the modules, numbered in load order
- *   /modules.list    their paths, one a line
+ *   /modules.list    their paths, one a line; an empty line stands before those that may load late
  * It is built in memory each time (a few milliseconds), hashed, and written only if no file of that
  * name is in the cache: so whatever changes, no stale archive is ever used. Times and inode numbers
  * are fixed, to make the same content the same bytes. Any number of processes may do so at once:
@@ -96,6 +96,8 @@ static int archive_build(struct buf *archive, const struct kernel *k, const void
 	if (r < 0)
 		return fail_buf(r, reterr);
 	for (size_t i = 0; k->modules[i]; i++) {
+		if (i == k->n_early && buf_appends(&list, "\n") < 0)
+			return fail_buf(-ENOMEM, reterr);
 		r = add_module(archive, &list, k, i, reterr);
 		if (r < 0)
 			return r;

@@ -128,7 +128,7 @@ static int kernel_load(const char *image, const char *const *roots, size_t n, st
 		err_hint(reterr, "unpack the whole kernel package, not only the image");
 	}
 	if (r == 0)
-		r = modules_resolve(dir, &k.modules, reterr);
+		r = modules_resolve(dir, &k.modules, &k.n_early, reterr);
 	if (r < 0) {
 		err_object(reterr, image);
 		kernel_done(&k);

@@ -19,6 +19,7 @@ struct kernel {
 	char *release;
 	char *image; /* path of vmlinuz */
 	char **modules; /* paths of the .ko files in load order */
+	size_t n_early; /* so many of them are loaded before the guest says hello */
 	bool strip; /* its modules load without their signatures, which is quicker */
 };
 

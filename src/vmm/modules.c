@@ -28,16 +28,17 @@
 static const struct {
 	const char *name;
 	bool required;
+	bool late; /* not needed for the start; these stand last */
 } wanted[] = {
-	{"virtio_mmio", true},
-	{"virtio_console", true},
-	{"virtio_blk", true},
-	{"squashfs", true},
-	{"overlay", true},
-	{"ext4", true},
-	{"crc32c_generic", false}, /* ext4 asks for it by a name that is in no dependency list */
-	{"virtio_net", true},
-	{"virtio_rng", false},
+	{"virtio_mmio", true, false},
+	{"virtio_console", true, false},
+	{"virtio_blk", true, false},
+	{"squashfs", true, false},
+	{"overlay", true, false},
+	{"ext4", true, false},
+	{"crc32c_generic", false, false}, /* ext4 asks for it by a name in no dependency list */
+	{"virtio_net", true, true},
+	{"virtio_rng", false, true},
 };
 
 struct module {
@@ -246,14 +247,18 @@ static struct module *deepest_pending(struct module_set *s, struct module *m)
 }
 
 /* In the order wanted, each behind all that it depends on. */
-static int set_order(struct module_set *s, char ***ret, holt_error **reterr)
+static int set_order(struct module_set *s, size_t n_early_wanted, char ***ret, size_t *ret_n_early,
+	holt_error **reterr)
 {
+	size_t n_early = SIZE_MAX;
 	char **paths = mem_array(s->n + 1, sizeof(char *));
 	size_t n = 0;
 
 	if (!paths)
 		return err_nomem(reterr);
 	for (size_t i = 0; i < s->n;) {
+		if (i == n_early_wanted && n_early == SIZE_MAX)
+			n_early = n;
 		if (s->items[i].taken) {
 			i++;
 			continue;
@@ -268,6 +273,7 @@ static int set_order(struct module_set *s, char ***ret, holt_error **reterr)
 		paths[n++] = take_ptr(m->path);
 	}
 	*ret = paths;
+	*ret_n_early = n_early < n ? n_early : n;
 	return 0;
 }
 
@@ -286,8 +292,9 @@ static int list_read(const char *dir, const char *name, char **ret, holt_error *
 	return code;
 }
 
-int modules_resolve(const char *dir, char ***ret_paths, holt_error **reterr)
+int modules_resolve(const char *dir, char ***ret_paths, size_t *ret_n_early, holt_error **reterr)
 {
+	size_t n_early_wanted = 0;
 	struct module_set *s = mem_zalloc(sizeof(*s));
 
 	if (!s)
@@ -296,12 +303,15 @@ int modules_resolve(const char *dir, char ***ret_paths, holt_error **reterr)
 	int r = list_read(dir, "modules.order", &s->order, reterr);
 	if (r == 0)
 		r = list_read(dir, "modules.builtin", &s->builtin, reterr);
-	for (size_t i = 0; r == 0 && i < sizeof(wanted) / sizeof(wanted[0]); i++)
+	for (size_t i = 0; r == 0 && i < sizeof(wanted) / sizeof(wanted[0]); i++) {
 		r = set_want(s, wanted[i].name, wanted[i].required, reterr);
+		if (!wanted[i].late)
+			n_early_wanted = s->n;
+	}
 	if (r == 0)
 		r = set_close(s, reterr);
 	if (r == 0)
-		r = set_order(s, ret_paths, reterr);
+		r = set_order(s, n_early_wanted, ret_paths, ret_n_early, reterr);
 	module_set_done(s);
 	mem_free(s);
 	return r;

@@ -148,6 +148,16 @@ START_TEST(modules_come_in_load_order)
 	ck_assert_int_eq(find(&k, &e), 0);
 	ck_assert_str_eq(k.release, "6.1.0-test");
 	ck_assert_uint_eq(strv_len((const char *const *)k.modules), 11);
+	/* What is late stands behind all that is not, its dependencies too. */
+	ck_assert_uint_lt(k.n_early, 11);
+	for (size_t i = 0; k.modules[i]; i++) {
+		const bool net = strstr(k.modules[i], "virtio_net") ||
+				 strstr(k.modules[i], "failover");
+		const bool disk = strstr(k.modules[i], "ext4") ||
+				  strstr(k.modules[i], "virtio_blk");
+		ck_assert(!net || i >= k.n_early);
+		ck_assert(!disk || i < k.n_early);
+	}
 	for (size_t i = 0; i < 11; i++)
 		ck_assert_str_eq(strrchr(k.modules[i], '/') + 1, want[i]);
 	kernel_done(&k);
