@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The figures that SPECIFICATION.md promises, each beside its baseline, which is measured in the
+ * same run: the two take turns, and the ratio is the median of the ratios of neighbours. bench/run
+ * prepares everything and starts this program. One JSON object a figure goes to stdout, progress to
+ * stderr. One thread; only the public API and child processes.
+ *
+ *   boot_to_agent         from QEMU's start to the agent's first word (holt_box_get_info: hello_us)
+ *   boot_to_first_output  from the call of holt_box_start until the first byte that `echo` wrote is
+ *                         here: image lookup, disk, keeper, boot, mounts, exec
+ *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the home,
+ *                         the end of the machine and the removal of the box
+ *   exec_true             busybox `true` in a running box, holt_exec_start to holt_exec_wait's
+ * return; baseline host_exec: the same busybox, spawned and awaited on the host pss_idle_box QEMU
+ * and keeper of a box that did nothing for two seconds; baseline: the plain machine's QEMU at its
+ * line of output import                a plain tar of one layer into a new home: bytes of the tar
+ * by the time of holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on the same file, which
+ * neither computes a digest nor forces anything to the disk
+ *
+ * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
+ * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
+ * baseline.h describes both. Of every kind one turn that is not
+ * counted comes first and fills the caches (kernel, initramfs, blank disk, page cache).
+ */
+#include <holt.h>
+
+#include "baseline.h"
+#include "record.h"
+
+#include <ftw.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ROUNDS_DEFAULT      15 /* of boots: under TCG less than six minutes in all */
+#define ROUNDS_MAX          1000
+#define EXECS_PER_ROUND     20
+#define IDLE_S              2
+#define TARGET_FIRST_OUTPUT 1.3
+#define TARGET_IMPORT       1.5
+#define READ_TIMEOUT_MS     60000
+
+struct bench {
+	unsigned rounds;
+	const char *image;
+	const char *layer; /* tar */
+	const char *init; /* plainboot-init */
+	const char *holt; /* the CLI */
+	const char *busybox; /* on the host */
+	const char *dir; /* for scratch files */
+	holt_home *home;
+	struct plain plain;
+	struct plain stock;
+	char kernel[PATH_MAX]; /* as its package has it */
+	struct record_host host;
+};
+
+static void die(const char *what, holt_error *error)
+{
+	(void)fprintf(stderr, "bench: %s: %s: %s%s%s\n", what,
+		holt_code_name(holt_error_code(error)), holt_error_message(error),
+		*holt_error_hint(error) ? "; hint: " : "", holt_error_hint(error));
+	exit(1);
+}
+
+static void die_plain(const char *what)
+{
+	(void)fprintf(stderr, "bench: %s\n", what);
+	exit(1);
+}
+
+/* One box, from nothing to the first byte of output. */
+
+struct start {
+	holt_box_info info;
+	double output_ms;
+};
+
+static holt_box *start_box(struct bench *b, const char *image, struct start *s)
+{
+	static const char *const argv[] = {"echo", "x", NULL};
+	holt_exec_options options = HOLT_EXEC_OPTIONS_INIT;
+	holt_exit result = HOLT_EXIT_INIT;
+	holt_box_info info = HOLT_BOX_INFO_INIT;
+	holt_error *error = NULL;
+	holt_exec *exec = NULL;
+	holt_box *box = NULL;
+	char byte = 0;
+	size_t len = 0;
+
+	options.argv = argv;
+	const double start = now_ms();
+	if (holt_box_start(b->home, image, NULL, &box, &error) < 0)
+		die("cannot start a box", error);
+	if (holt_exec_start(box, &options, &exec, &error) < 0 ||
+		holt_exec_read(exec, HOLT_STDOUT, &byte, 1, READ_TIMEOUT_MS, &len, &error) < 0)
+		die("cannot run 'echo'", error);
+	s->output_ms = now_ms() - start;
+	if (len != 1 || byte != 'x')
+		die_plain("'echo' did not write what it should");
+	char rest[16];
+	if (holt_exec_read(exec, HOLT_STDOUT, rest, sizeof rest, READ_TIMEOUT_MS, &len, &error) <
+			0 ||
+		holt_exec_wait(exec, READ_TIMEOUT_MS, &result, &error) < 0)
+		die("'echo' did not end", error);
+	holt_exec_free(exec);
+	(void)holt_box_get_info(box, &info);
+	s->info = info;
+	return box;
+}
+
+static double cli_run(struct bench *b)
+{
+	const char *const argv[] = {b->holt, "run", b->image, "true", NULL};
+	double ms = 0;
+
+	if (program_run(argv, NULL, &ms) != 0)
+		die_plain("'holt run' failed");
+	return ms;
+}
+
+static void bench_boots(struct bench *b)
+{
+	struct record *agent = record_new("boot_to_agent", "ms", "plain_boot");
+	struct record *output = record_new("boot_to_first_output", "ms", "plain_boot");
+	struct record *cli = record_new("cli_run", "ms", "plain_boot");
+	struct record *plain = record_new("plain_boot", "ms", "stock_boot");
+
+	/* The same as the figure before, against the other baseline. */
+	struct record *stock = record_new("boot_to_first_output", "ms", "stock_boot");
+
+	output->target = TARGET_FIRST_OUTPUT;
+	(void)cli_run(b);
+	for (unsigned i = 0; i < b->rounds; i++) {
+		double plain_ms = 0;
+		double stock_ms = 0;
+		double unused = 0;
+		struct start s;
+		if (plain_boot(&b->stock, &stock_ms, &unused) < 0 ||
+			plain_boot(&b->plain, &plain_ms, &unused) < 0)
+			exit(1);
+		holt_box_close(start_box(b, b->image, &s));
+		const double cli_ms = cli_run(b);
+		if (s.info.attempts != 1)
+			(void)fprintf(stderr, "bench: this boot took two attempts\n");
+		record_pair(plain, plain_ms, stock_ms);
+		record_pair(stock, s.output_ms, stock_ms);
+		record_pair(agent, (double)s.info.hello_us / 1e3, plain_ms);
+		record_pair(output, s.output_ms, plain_ms);
+		record_pair(cli, cli_ms, plain_ms);
+		(void)fprintf(stderr,
+			"round %u of %u: stock %.0f ms, plain %.0f ms, agent %.0f ms, output %.0f "
+			"ms, "
+			"cli %.0f ms\n",
+			i + 1, b->rounds, stock_ms, plain_ms, (double)s.info.hello_us / 1e3,
+			s.output_ms, cli_ms);
+	}
+	record_print(plain, &b->host);
+	record_print(agent, &b->host);
+	record_print(output, &b->host);
+	record_print(stock, &b->host);
+	record_print(cli, &b->host);
+	record_free(plain);
+	record_free(stock);
+	record_free(agent);
+	record_free(output);
+	record_free(cli);
+}
+
+static double exec_true(holt_box *box)
+{
+	static const char *const argv[] = {"/bin/true", NULL};
+	holt_exec_options options = HOLT_EXEC_OPTIONS_INIT;
+	holt_exit result = HOLT_EXIT_INIT;
+	holt_error *error = NULL;
+	holt_exec *exec = NULL;
+
+	options.argv = argv;
+	const double start = now_ms();
+	if (holt_exec_start(box, &options, &exec, &error) < 0 ||
+		holt_exec_wait(exec, READ_TIMEOUT_MS, &result, &error) < 0)
+		die("cannot run 'true'", error);
+	const double ms = now_ms() - start;
+	if (result.code != 0)
+		die_plain("'true' failed");
+	holt_exec_free(exec);
+	return ms;
+}
+
+static void bench_exec(struct bench *b)
+{
+	struct record *r = record_new("exec_true", "ms", "host_exec");
+	const char *const argv[] = {b->busybox, "true", NULL};
+	struct start s;
+	holt_box *box = start_box(b, b->image, &s);
+
+	(void)exec_true(box);
+	for (unsigned i = 0; i < b->rounds * EXECS_PER_ROUND; i++) {
+		double base = 0;
+		if (program_run(argv, NULL, &base) != 0)
+			die_plain("the host's busybox failed");
+		record_pair(r, exec_true(box), base);
+	}
+	holt_box_close(box);
+	record_print(r, &b->host);
+	record_free(r);
+}
+
+static void bench_pss(struct bench *b)
+{
+	struct record *r = record_new("pss_idle_box", "KiB", "plain_boot");
+
+	for (unsigned i = 0; i < (b->rounds + 3) / 4; i++) {
+		double unused = 0;
+		double base = -1;
+		holt_error *error = NULL;
+		holt_box *box = NULL;
+		holt_box_info info = HOLT_BOX_INFO_INIT;
+		if (plain_boot(&b->plain, &unused, &base) < 0)
+			exit(1);
+		if (holt_box_start(b->home, b->image, NULL, &box, &error) < 0)
+			die("cannot start a box", error);
+		(void)sleep(IDLE_S);
+		(void)holt_box_get_info(box, &info);
+		const double vmm = pss_kib(info.vmm_pid);
+		const double keeper = pss_kib(parent_of(info.vmm_pid));
+		holt_box_close(box);
+		if (vmm < 0 || keeper < 0)
+			die_plain("cannot read the memory of QEMU or keeper");
+		(void)fprintf(
+			stderr, "box %u: QEMU %.0f KiB, keeper %.0f KiB\n", i + 1, vmm, keeper);
+		if (base > 0)
+			record_pair(r, vmm + keeper, base);
+		else
+			record_add(r, vmm + keeper);
+	}
+	record_print(r, &b->host);
+	record_free(r);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+/* Time of one import into a home of its own. */
+static double import_once(struct bench *b)
+{
+	char path[PATH_MAX];
+	holt_home_options options = HOLT_HOME_OPTIONS_INIT;
+	holt_image_import_options import = HOLT_IMAGE_IMPORT_OPTIONS_INIT;
+	holt_error *error = NULL;
+	holt_home *home = NULL;
+
+	(void)snprintf(path, sizeof path, "%s/import-home", b->dir);
+	options.path = path;
+	import.name = "layer";
+	if (holt_home_open(&options, &home, &error) < 0)
+		die("cannot open a home", error);
+	const double start = now_ms();
+	if (holt_image_import(home, b->layer, &import, NULL, &error) < 0)
+		die("cannot import the layer", error);
+	const double ms = now_ms() - start;
+	holt_home_close(home);
+	(void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	return ms;
+}
+
+static double tar2sqfs_once(struct bench *b)
+{
+	char path[PATH_MAX];
+	const char *const argv[] = {"tar2sqfs", "-q", "-f", "-c", "lz4", path, NULL};
+	double ms = 0;
+
+	(void)snprintf(path, sizeof path, "%s/tar2sqfs.sqfs", b->dir);
+	const int status = program_run(argv, b->layer, &ms);
+	(void)unlink(path);
+	return status == 0 ? ms : -1;
+}
+
+static void bench_import(struct bench *b)
+{
+	struct record *r = record_new("import", "MB/s", "tar2sqfs");
+	struct stat st;
+
+	r->is_rate = 1;
+	r->target = TARGET_IMPORT;
+	if (stat(b->layer, &st) < 0)
+		die_plain("the layer is not there");
+	const double kbytes = (double)st.st_size / 1e3; /* by ms: MB/s */
+	const int has_base = tar2sqfs_once(b) >= 0;
+	if (!has_base)
+		(void)fprintf(stderr, "bench: no tar2sqfs here, so import has no baseline\n");
+	(void)import_once(b);
+	for (unsigned i = 0; i < (b->rounds + 1) / 2; i++) {
+		const double base = has_base ? tar2sqfs_once(b) : -1;
+		const double ms = import_once(b);
+		(void)fprintf(stderr, "import %u: %.0f ms, tar2sqfs %.0f ms\n", i + 1, ms, base);
+		if (base > 0)
+			record_pair(r, kbytes / ms, kbytes / base);
+		else
+			record_add(r, kbytes / ms);
+	}
+	record_print(r, &b->host);
+	record_free(r);
+}
+
+/* Why the accelerator is what it is, from the library's own findings. */
+static int print_accel(const char *accel)
+{
+	holt_doctor *doctor = NULL;
+	holt_error *error = NULL;
+
+	if (holt_doctor_run(NULL, &doctor, &error) < 0)
+		die("cannot look at the host", error);
+	json_t *o = json_loads(holt_doctor_json(doctor), 0, NULL);
+	const char *reason = json_string_value(
+		json_object_get(json_object_get(o, "accelerator"), "reason"));
+	(void)printf("accelerator %s (%s)\n", accel, reason ? reason : "no reason known");
+	json_decref(o);
+	holt_doctor_free(doctor);
+	return 0;
+}
+
+/* The last line of `make demo`. */
+static int demo(struct bench *b)
+{
+	struct start s;
+
+	holt_box_close(start_box(b, b->image, &s));
+	(void)printf("booted in %.2f s, first output after %.2f s, ", (double)s.info.hello_us / 1e6,
+		s.output_ms / 1e3);
+	return print_accel(s.info.accel);
+}
+
+/* What the library found: the version is the first word about QEMU, and the path of the kernel
+ * stands in quotes. */
+static void take_findings(struct bench *b)
+{
+	holt_doctor *doctor = NULL;
+	holt_error *error = NULL;
+
+	if (holt_doctor_run(NULL, &doctor, &error) < 0)
+		die("cannot look at the host", error);
+	for (size_t i = 0; i < holt_doctor_count(doctor); i++) {
+		const char *name = "";
+		const char *text = "";
+		(void)holt_doctor_check(doctor, i, &name, &text, NULL);
+		const char *quote = strchr(text, '\'');
+		if (strcmp(name, "qemu") == 0)
+			(void)snprintf(b->host.qemu, sizeof b->host.qemu, "%.*s",
+				(int)strcspn(text, " "), text);
+		else if (strcmp(name, "kernel") == 0 && quote)
+			(void)snprintf(b->kernel, sizeof b->kernel, "%.*s",
+				(int)strcspn(quote + 1, "'"), quote + 1);
+	}
+	holt_doctor_free(doctor);
+}
+
+static int bench_all(struct bench *b)
+{
+	struct start s;
+
+	record_host_init(&b->host);
+	take_findings(b);
+	holt_box *box = start_box(b, b->image, &s);
+	(void)snprintf(b->host.accel, sizeof b->host.accel, "%s", s.info.accel);
+	int r = plain_init(&b->plain, s.info.vmm_pid, b->init, b->dir);
+	if (r == 0)
+		r = plain_init_stock(&b->stock, &b->plain, b->kernel);
+	holt_box_close(box);
+	if (r < 0)
+		return 1;
+	bench_boots(b);
+	bench_exec(b);
+	bench_pss(b);
+	bench_import(b);
+	plain_done(&b->plain);
+	return 0;
+}
+
+static int usage(void)
+{
+	(void)fprintf(stderr,
+		"usage: bench [-n ROUNDS] --image REF --layer TAR --init FILE --holt FILE\n"
+		"             --busybox FILE --dir DIR\n"
+		"       bench --demo --image REF\n"
+		"bench/run prepares all of it\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	static struct bench b = {.rounds = ROUNDS_DEFAULT, .plain.kernel_fd = -1};
+	static const struct option options[] = {{"busybox", required_argument, NULL, 'b'},
+		{"demo", no_argument, NULL, 'D'}, {"dir", required_argument, NULL, 'd'},
+		{"holt", required_argument, NULL, 'h'}, {"image", required_argument, NULL, 'i'},
+		{"init", required_argument, NULL, 'I'}, {"layer", required_argument, NULL, 'l'},
+		{0}};
+	holt_error *error = NULL;
+	int wants_demo = 0;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "n:", options, NULL)) != -1) {
+		switch (c) {
+		case 'b':
+			b.busybox = optarg;
+			break;
+		case 'D':
+			wants_demo = 1;
+			break;
+		case 'd':
+			b.dir = optarg;
+			break;
+		case 'h':
+			b.holt = optarg;
+			break;
+		case 'i':
+			b.image = optarg;
+			break;
+		case 'I':
+			b.init = optarg;
+			break;
+		case 'l':
+			b.layer = optarg;
+			break;
+		case 'n':
+			b.rounds = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		default:
+			return usage();
+		}
+	}
+	const int complete = b.layer && b.init && b.holt && b.busybox && b.dir;
+	if (optind != argc || !b.image || b.rounds < 1 || b.rounds > ROUNDS_MAX ||
+		(!wants_demo && !complete))
+		return usage();
+	if (holt_home_open(NULL, &b.home, &error) < 0)
+		die("cannot open the home", error);
+	const int status = wants_demo ? demo(&b) : bench_all(&b);
+	holt_home_close(b.home);
+	return status;
+}
