@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "boot.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,8 +20,7 @@
  * a fork and an exec.
  */
 
-#define PORTS       "/sys/class/virtio-ports"
-#define PORT_WAIT_S 10 /* for the ports to appear and for the host's side to open */
+#define PORT_WAIT_S 10 /* for the ports to appear */
 #define LIST_MAX    (16 * 1024)
 
 static int fail(struct agent *a, int errnum, const char *what, const char *object)
@@ -109,55 +107,19 @@ static int load_modules(struct agent *a)
 	return 0;
 }
 
-/* Does the port directory bear this name? */
-static bool port_is(const char *dir, const char *want)
-{
-	char path[320];
-	char name[64];
-	const size_t len = strlen(want);
-
-	(void)snprintf(path, sizeof(path), PORTS "/%s/name", dir);
-	const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	const ssize_t n = read(fd, name, sizeof(name));
-	(void)close(fd);
-	return n == (ssize_t)len + 1 && memcmp(name, want, len) == 0 && name[len] == '\n';
-}
-
-/* Returns a descriptor, or -ENOENT while there is no such port. */
-static int try_port(const char *name)
-{
-	char path[320];
-	int fd = -ENOENT;
-	DIR *dir = opendir(PORTS);
-
-	if (!dir)
-		return -ENOENT;
-	for (const struct dirent *d; fd == -ENOENT && (d = readdir(dir));) {
-		if (d->d_name[0] == '.' || !port_is(d->d_name, name))
-			continue;
-		(void)snprintf(path, sizeof(path), "/dev/%s", d->d_name);
-		fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-		if (fd < 0)
-			fd = -errno;
-	}
-	(void)closedir(dir);
-	return fd;
-}
-
-/* The names arrive from the host a moment after the driver is loaded. */
-static int open_port(struct agent *a, const char *name, int *ret_fd)
+/* The device appears a moment after its driver is loaded, and may be busy for another. */
+static int open_port(struct agent *a, int number, int *ret_fd)
 {
 	const uint64_t until_us = agent_now_us() + PORT_WAIT_S * 1000000ull;
-	int fd = try_port(name);
+	char path[32];
+	int fd = -1;
 
-	while (fd == -ENOENT && agent_now_us() < until_us) {
+	(void)snprintf(path, sizeof(path), "/dev/vport0p%d", number);
+	while ((fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC)) < 0) {
+		if (agent_now_us() >= until_us)
+			return fail(a, errno, "cannot open port", path);
 		(void)poll(NULL, 0, 1);
-		fd = try_port(name);
 	}
-	if (fd < 0)
-		return fail(a, -fd, "cannot open port", name);
 	*ret_fd = fd;
 	return 0;
 }

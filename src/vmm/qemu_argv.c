@@ -20,16 +20,15 @@
  * for /proc/self/fd/N, which the kernel loader of QEMU needs. `locking=off`: vm.lock does that.
  * Queues are few, since each one costs memory and start time in the guest.
  *
- * Console: hvc0 appears when its driver is loaded and then receives what was logged before; that
- * is free until something is printed. A machine that dies earlier is silent, so a second attempt
- * is made with @loud, where the serial port speaks from the first instruction on (and under TCG
- * costs an exit per character). Both write to one socket.
+ * Console: none. A machine that dies in its start is silent, so a second attempt is made with
+ * @loud, where the serial port speaks from the first instruction on (and under TCG costs an exit
+ * per character). A virtio console would cost each start 50 ms, for a text that nobody reads.
  */
 
 #define ARGS_MAX         96 /* words of a command line; a fixed set, far below this */
 #define CMDLINE_MAX      1024
 #define TCG_BUFFER_MIB   32 /* translated code; QEMU's default would grow the process by 80 MiB */
-#define SERIAL_PORTS_MAX 4 /* ports of the virtio console: hvc0, two lanes, one to spare */
+#define SERIAL_PORTS_MAX 4 /* ports of the virtio console: 0 is unused, two lanes, one to spare */
 #define ROOTFS_SET       1 /* QEMU's own numbers for sets of one descriptor each */
 #define DISK_SET         2
 
@@ -81,7 +80,7 @@ char *qemu_kernel_cmdline(const struct vm_spec *spec)
 	if (spec->loud)
 		r |= buf_appends(&b, "console=ttyS0 earlyprintk=serial,ttyS0 ignore_loglevel");
 	else
-		r |= buf_appends(&b, "console=hvc0 quiet");
+		r |= buf_appends(&b, "quiet");
 	/* A guest that dies resets at once, which -no-reboot turns into the end of QEMU. No
 	 * security module is configured by anybody, yet each one costs time at every system call.
 	 */
@@ -138,18 +137,16 @@ static void add_kernel(struct args *a, const char *cmdline)
 
 static void add_console(struct args *a, const struct vm_spec *spec)
 {
-	args_opt(a, "-chardev", "socket,id=console,fd=%d%s", QEMU_FD_CONSOLE,
-		spec->loud ? ",mux=on" : "");
-	if (spec->loud)
+	if (spec->loud) {
+		args_opt(a, "-chardev", "socket,id=console,fd=%d", QEMU_FD_CONSOLE);
 		args_opt(a, "-serial", "chardev:console");
-	args_opt(a, "-device", "virtio-serial-device,id=ports,max_ports=%d", SERIAL_PORTS_MAX);
-	args_opt(a, "-device", "virtconsole,bus=ports.0,nr=0,chardev=console");
+	}
 }
 
-static void add_lane(struct args *a, const char *id, int fd, int nr, const char *name)
+static void add_lane(struct args *a, const char *id, int fd, int nr)
 {
 	args_opt(a, "-chardev", "socket,id=%s,fd=%d", id, fd);
-	args_opt(a, "-device", "virtserialport,bus=ports.0,nr=%d,chardev=%s,name=%s", nr, id, name);
+	args_opt(a, "-device", "virtserialport,bus=ports.0,nr=%d,chardev=%s", nr, id);
 }
 
 static void add_disks(struct args *a)
@@ -221,8 +218,9 @@ int qemu_argv_build(const struct vm_spec *spec, char ***ret_argv, holt_error **r
 	add_machine(&a, spec);
 	add_kernel(&a, cmdline);
 	add_console(&a, spec);
-	add_lane(&a, "control", QEMU_FD_CONTROL, 1, QEMU_PORT_CONTROL);
-	add_lane(&a, "bulk", QEMU_FD_BULK, 2, QEMU_PORT_BULK);
+	args_opt(&a, "-device", "virtio-serial-device,id=ports,max_ports=%d", SERIAL_PORTS_MAX);
+	add_lane(&a, "control", QEMU_FD_CONTROL, QEMU_PORT_CONTROL);
+	add_lane(&a, "bulk", QEMU_FD_BULK, QEMU_PORT_BULK);
 	add_disks(&a);
 	add_network(&a, spec);
 	args_opt(&a, "-object", "rng-builtin,id=rng");

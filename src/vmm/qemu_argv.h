@@ -24,8 +24,8 @@ enum qemu_fd {
 
 /* Names of the two ports and serial numbers of the two disks, as the agent looks for them. The
  * port names are also in the wire protocol, which this folder must not include; a test compares. */
-#define QEMU_PORT_CONTROL  "holt.control"
-#define QEMU_PORT_BULK     "holt.bulk"
+#define QEMU_PORT_CONTROL  1
+#define QEMU_PORT_BULK     2
 #define QEMU_SERIAL_ROOTFS "rootfs"
 #define QEMU_SERIAL_DISK   "disk"
 

@@ -34,9 +34,9 @@
  * wire_encode then only puts the head before them. */
 #define WIRE_DATA_PREFIX (WIRE_HEADER_SIZE + 1 + 4)
 
-/* Names of the two virtio ports. */
-#define WIRE_PORT_CONTROL "holt.control"
-#define WIRE_PORT_BULK    "holt.bulk"
+/* Numbers of the two ports on the virtio console; /dev/vport0p<number> in the guest. */
+#define WIRE_PORT_CONTROL 1
+#define WIRE_PORT_BULK    2
 
 enum wire_lane { WIRE_CONTROL = 0, WIRE_BULK = 1 };
 

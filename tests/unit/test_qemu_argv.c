@@ -88,8 +88,8 @@ END_TEST
 
 START_TEST(ports_are_those_of_the_wire)
 {
-	ck_assert_str_eq(QEMU_PORT_CONTROL, WIRE_PORT_CONTROL);
-	ck_assert_str_eq(QEMU_PORT_BULK, WIRE_PORT_BULK);
+	ck_assert_int_eq(QEMU_PORT_CONTROL, WIRE_PORT_CONTROL);
+	ck_assert_int_eq(QEMU_PORT_BULK, WIRE_PORT_BULK);
 }
 END_TEST
 
