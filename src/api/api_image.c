@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "box/cancel.h"
 #include "box/box_home.h"
-#include "image/image.h"
+#include "image/images.h"
 #include "base/banned.h"
 
 struct holt_image {

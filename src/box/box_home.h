@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "box/loop.h"
-#include "image/image.h"
+#include "image/images.h"
 
 /*
  * An open home: its directories, its image store, its loop thread.

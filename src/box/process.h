@@ -3,7 +3,7 @@
 #define BOX_PROCESS_H
 
 #include "base/err.h"
-#include "image/image.h"
+#include "image/images.h"
 
 #include <stdbool.h>
 #include <stdint.h>
