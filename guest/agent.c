@@ -323,6 +323,12 @@ static void on_child(struct watch *w, uint32_t events)
 	a->childless = pid < 0 && errno == ECHILD;
 }
 
+/* Modules wait, and nothing runs that they would disturb. */
+static bool late_due(const struct agent *a)
+{
+	return a->state == AGENT_READY && a->n_late > 0 && !a->execs;
+}
+
 static int timeout_ms(struct agent *a, bool busy)
 {
 	uint64_t at = a->wake_us;
@@ -331,6 +337,8 @@ static int timeout_ms(struct agent *a, bool busy)
 		return 0;
 	if (a->state == AGENT_LEAVING && (!at || a->leave_us < at))
 		at = a->leave_us;
+	if (late_due(a) && (!at || a->late_us < at))
+		at = a->late_us;
 	if (!at)
 		return -1;
 	const uint64_t now = agent_now_us();
@@ -362,7 +370,7 @@ static void turn(struct agent *a, bool *busy)
 	exec_run_queue(a, BULK_BUDGET);
 	if ((rc = lane_flush(&a->control)) < 0 || (rc = lane_flush(&a->bulk)) < 0)
 		agent_die(a, "cannot write to the host: %s", strerror(-rc));
-	if (a->state == AGENT_READY && a->n_late)
+	if (late_due(a) && a->late_us <= now)
 		sys_load_late(a);
 	*busy |= a->queue && a->control.writable && a->bulk.writable;
 	if (a->orphan_reaped)
@@ -447,6 +455,9 @@ int main(int argc, char **argv)
 		sys_end(a);
 	}
 	say_hello(a);
+	/* While the host reads that and answers, the mounts can begin. */
+	turn(a, &busy);
+	sys_prepare(a);
 	while (a->state != AGENT_OVER)
 		turn(a, &busy);
 	sys_end(a);

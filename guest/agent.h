@@ -40,6 +40,7 @@ struct agent {
 	int cgroup_fd; /* directory of the execs' cgroups; -EBADF without */
 	int late[AGENT_LATE_MAX]; /* modules that are loaded once the machine is ready */
 	uint32_t n_late;
+	uint64_t late_us; /* not before this */
 	uint64_t leave_us;
 	uint64_t wake_us; /* earliest deadline of an exec, 0 = none; may be too early */
 	bool failed; /* ended for a reason that is not the host's wish */

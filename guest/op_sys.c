@@ -33,6 +33,7 @@
  * names are then set anew, mounts stay.
  */
 
+#define LATE_US      1000000 /* from ready to the modules that nothing waits for, if it is idle then */
 #define HOSTNAME_MAX 64 /* as the kernel has it */
 #define KILL_ROUNDS  64 /* generations of children that are killed at the end of a --fake agent */
 
@@ -173,20 +174,34 @@ static int set_names(struct agent *a, const struct wire_setup *req, struct agent
 	return 0;
 }
 
+static int prepare(struct agent *a, struct agent_fail *f)
+{
+	if (a->mounted)
+		return 0;
+	const int rc = mount_root(a, f);
+	if (rc < 0)
+		return rc;
+	a->mounted = true;
+	start_loopback(a);
+	settle_memory();
+	return 0;
+}
+
+void sys_prepare(struct agent *a)
+{
+	struct agent_fail f;
+
+	if (!a->fake && a->state != AGENT_OVER)
+		(void)prepare(a, &f);
+}
+
 static int become_machine(struct agent *a, const struct wire_setup *req, struct agent_fail *f)
 {
-	int rc = 0;
-
 	set_clock(a, req->wall_ns);
 	seed_random(a, &req->seed);
-	if (!a->mounted) {
-		rc = mount_root(a, f);
-		if (rc < 0)
-			return rc;
-		a->mounted = true;
-		start_loopback(a);
-		settle_memory();
-	}
+	const int rc = prepare(a, f);
+	if (rc < 0)
+		return rc;
 	agent_stage(a, "names");
 	return set_names(a, req, f);
 }
@@ -223,6 +238,7 @@ void sys_setup(struct agent *a, const struct wire_setup *req)
 		return;
 	}
 	a->state = AGENT_READY;
+	a->late_us = agent_now_us() + LATE_US;
 	lane_send(&a->control, &(struct wire_msg){.op = WIRE_OP_setup_done,
 				       .setup_done = {.uptime_us = agent_now_us()}});
 }

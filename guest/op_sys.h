@@ -11,6 +11,9 @@ void sys_shutdown(struct agent *a, const struct wire_shutdown *req);
 /* End everything that runs, and the machine where it is one. */
 void sys_end(struct agent *a) __attribute__((noreturn));
 
+/* Mount what a setup will ask for, as a head start; what fails now fails again in the setup. */
+void sys_prepare(struct agent *a);
+
 /* Load the modules that nothing waits for, in a child that gives way to everything else. */
 void sys_load_late(struct agent *a);
 

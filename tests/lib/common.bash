@@ -98,13 +98,13 @@ demo_image() {
 	: >"$TEST_DIR/demo"
 }
 
-# layout_config LAYOUT JQ: change the image's configuration by a jq expression, and every digest that
+# layout_config LAYOUT JQ-ARGUMENT...: change the image's configuration by jq, and every digest that
 # follows from it.
 layout_config() {
 	local dir=$1/blobs/sha256 manifest config new size
 	manifest=$(jq -r '.manifests[0].digest[7:]' "$1/index.json")
 	config=$(jq -r '.config.digest[7:]' "$dir/$manifest")
-	jq -c "$2" "$dir/$config" >"$dir/new"
+	jq -c "${@:2}" "$dir/$config" >"$dir/new"
 	new=$(blob_name "$dir")
 	size=$(stat -c %s "$dir/$new")
 	jq -c --arg d "sha256:$new" --argjson s "$size" '.config.digest = $d | .config.size = $s' \
@@ -169,6 +169,8 @@ end_leftovers() {
 	for pid in $("$ROOT/tests/lib/leftovers" "$TEST_DIR" | sed -n 's/^process \([0-9]*\) .*/\1/p'); do
 		kill -9 "$pid" 2>/dev/null || true
 	done
+	sleep 0.5
+	rm -rf "$TEST_DIR"/home*/boxes/*
 }
 
 # Every assertion prints what it saw.

@@ -85,12 +85,12 @@ vmms() {
 	processes_named qemu-system-x86_64
 }
 
-# Whatever holds a file of the home open and bears that name.
+# Processes of that name which hold a file of the home open.
 processes_named() {
 	local pid
-	for pid in $("$ROOT/tests/lib/leftovers" "$HOLT_HOME" |
-		sed -n 's/^process \([0-9]*\) .*/\1/p' | sort -nu); do
-		if [[ $(readlink "/proc/$pid/exe") == */"$1"?( (deleted)) ]]; then
+	# The kernel keeps 15 characters of a name.
+	for pid in $(pgrep -x "${1:0:15}"); do
+		if [[ -n $(find "/proc/$pid/fd" -lname "$HOLT_HOME/*" -print -quit 2>/dev/null) ]]; then
 			echo "$pid"
 		fi
 	done
@@ -119,6 +119,11 @@ has_vmm() {
 	[[ -n $(vmms) ]]
 }
 
+# Whether a VM runs that is not this one.
+another_vmm() {
+	[[ -n $(vmms) && $(vmms) != "$1" ]]
+}
+
 # Wait for the box to have printed a text.
 await_output() {
 	wait_for 60 grep -q -- "$1" "$OUT"
@@ -143,4 +148,11 @@ peak_kib() {
 # boxtool ...: runs several commands in one box, see tests/vm/boxtool.c. Into $output and $stderr.
 boxtool() {
 	"$HOLT_BUILD/tests/vm/boxtool" "$@"
+}
+
+# liar MODE: an agent that misbehaves as MODE says (tests/vm/liar.c); prints its path.
+liar() {
+	local path=$TEST_DIR/liar-$1
+	{ cat "$HOLT_BUILD/tests/vm/liar" && printf 'LIAR:%-27s' "$1"; } >"$path"
+	echo "$path"
 }
