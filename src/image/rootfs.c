@@ -3,6 +3,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -44,9 +45,9 @@
  */
 
 #define ROOTFS_BLOCK_BYTES      SQFS_DEFAULT_BLOCK_SIZE
-#define ROOTFS_BACKLOG          16 /* blocks in flight for each worker */
+#define ROOTFS_BACKLOG          64 /* blocks in flight for each worker */
 #define ROOTFS_BLOCKS_ON_STACK  4096 /* blocks of a file that libsquashfs may encode */
-#define ROOTFS_FREE_CHECK_BYTES (32u << 20) /* written between two looks at the free space */
+#define ROOTFS_FREE_CHECK_BYTES (16u << 20) /* written between two looks at the free space */
 #define ROOTFS_ALIGN            4096
 #define ROOTFS_FILE_MAX         (UINT64_C(1) << 40) /* bytes of one file, holes included */
 
@@ -117,6 +118,8 @@ static int output_check_space(struct output *o, size_t size)
 	if (o->unchecked < ROOTFS_FREE_CHECK_BYTES)
 		return 0;
 	o->unchecked = 0;
+	/* The disk begins now, so that the fsync at the end is short. */
+	(void)sync_file_range(o->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 	if (fstatvfs(o->fd, &st) < 0)
 		return output_fail(o, errno);
 	/* A file system without blocks (a tmpfs without a limit) has no such figure. */

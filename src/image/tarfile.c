@@ -126,7 +126,7 @@ static la_ssize_t source_read(struct archive *a, void *user, const void **ret)
 		if (n > 0 && r->at <= r->skip)
 			continue;
 		const size_t drop = from < r->skip ? (size_t)(r->skip - from) : 0;
-		*ret = (const uint8_t *)data + drop;
+		*ret = n > 0 ? (const uint8_t *)data + drop : NULL;
 		return n - (ssize_t)drop;
 	}
 }
