@@ -279,9 +279,8 @@ const struct cli_verb verb_run = {
 	.name = "run",
 	.summary = "run a command in a new box",
 	.help = "Usage: holt run [OPTIONS] IMAGE [COMMAND [ARG...]]\n\n"
-		"Runs a command in a new micro-VM made from IMAGE, and removes it when the "
-		"command\n"
-		"has ended. Without COMMAND the image's Entrypoint and Cmd run.\n\n"
+		"Runs a command in a new micro-VM made from IMAGE, and removes it when the\n"
+		"command has ended. Without COMMAND the image's Entrypoint and Cmd run.\n\n"
 		"Options:\n"
 		"      --cpus N          number of CPUs (1)\n"
 		"      --entrypoint CMD  instead of the image's Entrypoint; \"\" for none\n"
@@ -293,10 +292,9 @@ const struct cli_verb verb_run = {
 		"      --timeout TIME    kill the command after TIME, such as 10, 1.5s or 2m\n"
 		"  -u, --user USER       name or number, with :GROUP if wanted\n"
 		"  -w, --workdir DIR     made where missing\n\n"
-		"Exit status: the command's own; 124 after a time-out, 125 if holt failed, 126 if "
-		"the\n"
-		"command cannot be executed, 127 if it was not found, 128+N if signal N killed "
-		"it.\n\n"
+		"Exit status: the command's own; 124 after a time-out, 125 if holt failed, 126 if\n"
+		"the command cannot be executed, 127 if it was not found, 128+N if signal N\n"
+		"killed it.\n\n"
 		"Example:\n"
 		"  echo 6*7 | holt run -i --timeout 10s demo bc\n",
 	.main = run_main,

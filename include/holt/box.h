@@ -16,38 +16,44 @@ extern "C" {
 
 typedef struct holt_box holt_box;
 
-#define HOLT_MEMORY_MIB_MIN     128u
-#define HOLT_MEMORY_MIB_MAX     262144u
-#define HOLT_MEMORY_MIB_DEFAULT 512u
-#define HOLT_CPUS_MAX           64u
-#define HOLT_DISK_BYTES_MIN     16777216ull
-#define HOLT_DISK_BYTES_MAX     17592186044416ull
-#define HOLT_DISK_BYTES_DEFAULT 10737418240ull
+#define HOLT_MEMORY_MIB_MIN          128u
+#define HOLT_MEMORY_MIB_MAX          262144u
+#define HOLT_MEMORY_MIB_DEFAULT      512u
+#define HOLT_CPUS_MAX                64u
+#define HOLT_DISK_BYTES_MIN          16777216ull
+#define HOLT_DISK_BYTES_MAX          17592186044416ull
+#define HOLT_DISK_BYTES_DEFAULT      10737418240ull
 #define HOLT_BOOT_TIMEOUT_MS_DEFAULT 60000u
 
 typedef struct holt_box_options {
-	size_t struct_size;       /* set by HOLT_BOX_OPTIONS_INIT */
-	uint32_t memory_mib;      /* HOLT_MEMORY_MIB_MIN to _MAX; 0: 512 */
-	uint32_t cpus;            /* 1 to HOLT_CPUS_MAX; 0: 1 */
-	uint64_t disk_bytes;      /* virtual size of the disk, HOLT_DISK_BYTES_MIN to _MAX; 0: 10 GiB */
+	size_t struct_size; /* set by HOLT_BOX_OPTIONS_INIT */
+	uint32_t memory_mib; /* HOLT_MEMORY_MIB_MIN to _MAX; 0: 512 */
+	uint32_t cpus; /* 1 to HOLT_CPUS_MAX; 0: 1 */
+	uint64_t disk_bytes; /* virtual size of the disk, HOLT_DISK_BYTES_MIN to _MAX; 0: 10 GiB */
 	uint64_t boot_timeout_ms; /* of one of two attempts, up to 1 hour; 0: 60,000 */
-	const char *hostname;     /* 1 to 63 of [A-Za-z0-9-], no leading '-'; NULL: the box's id */
-	const char *accel;        /* "auto", "kvm" or "tcg"; NULL: $HOLT_ACCEL, else "auto" */
-	holt_cancel *cancel;      /* ends the start with HOLT_ECANCELLED; may be NULL */
+	const char *hostname; /* 1 to 63 of [A-Za-z0-9-], no leading '-'; NULL: the box's id */
+	const char *accel; /* "auto", "kvm" or "tcg"; NULL: $HOLT_ACCEL, else "auto" */
+	holt_cancel *cancel; /* ends the start with HOLT_ECANCELLED; may be NULL */
 } holt_box_options;
 
-#define HOLT_BOX_OPTIONS_INIT {sizeof(holt_box_options), 0, 0, 0, 0, NULL, NULL, NULL}
+#define HOLT_BOX_OPTIONS_INIT                                          \
+	{                                                              \
+		sizeof(holt_box_options), 0, 0, 0, 0, NULL, NULL, NULL \
+	}
 
 typedef struct holt_box_info {
 	size_t struct_size; /* set by HOLT_BOX_INFO_INIT */
-	uint64_t hello_us;  /* from the VM's start to the agent's first word, microseconds */
-	uint64_t ready_us;  /* from the VM's start until commands can run, microseconds */
-	uint32_t attempts;  /* starts it took: 1, or 2 after a failed one */
-	int32_t vmm_pid;    /* process id of the VM */
-	char accel[8];      /* "kvm" or "tcg" */
+	uint64_t hello_us; /* from the VM's start to the agent's first word, microseconds */
+	uint64_t ready_us; /* from the VM's start until commands can run, microseconds */
+	uint32_t attempts; /* starts it took: 1, or 2 after a failed one */
+	int32_t vmm_pid; /* process id of the VM */
+	char accel[8]; /* "kvm" or "tcg" */
 } holt_box_info;
 
-#define HOLT_BOX_INFO_INIT {sizeof(holt_box_info), 0, 0, 0, 0, ""}
+#define HOLT_BOX_INFO_INIT                            \
+	{                                             \
+		sizeof(holt_box_info), 0, 0, 0, 0, "" \
+	}
 
 /**
  * holt_box_start - make a box from an image and start it.

@@ -17,7 +17,7 @@ typedef struct holt_doctor holt_doctor;
 enum holt_check_status {
 	HOLT_CHECK_OK = 0,
 	HOLT_CHECK_WARN = 1, /* boxes run, something is missing or slow */
-	HOLT_CHECK_FAIL = 2  /* no box can run */
+	HOLT_CHECK_FAIL = 2 /* no box can run */
 };
 
 /**

@@ -20,43 +20,48 @@ enum holt_stream { HOLT_STDOUT = 1, HOLT_STDERR = 2 };
 
 enum holt_exec_flags {
 	HOLT_EXEC_STDIN = 1 << 0, /* stdin is written by the caller; otherwise it is empty */
-	HOLT_EXEC_IMAGE = 1 << 1  /* apply the image's Entrypoint, Cmd, Env, WorkingDir and User as
-				     docker run does; otherwise only Env, WorkingDir and User */
+	HOLT_EXEC_IMAGE = 1 << 1 /* apply the image's Entrypoint, Cmd, Env, WorkingDir and User as
+				    docker run does; otherwise only Env, WorkingDir and User */
 };
 
 typedef struct holt_exec_options {
-	size_t struct_size;      /* set by HOLT_EXEC_OPTIONS_INIT */
+	size_t struct_size; /* set by HOLT_EXEC_OPTIONS_INIT */
 	const char *const *argv; /* NULL-terminated; NULL or empty only with HOLT_EXEC_IMAGE */
-	const char *const *env;  /* "KEY=VALUE", NULL-terminated, on top of the image's; or NULL */
-	const char *cwd;         /* made where missing; NULL: the image's, else "/" */
-	const char *user;        /* "name|uid[:group|gid]"; NULL: the image's, else root */
+	const char *const *env; /* "KEY=VALUE", NULL-terminated, on top of the image's; or NULL */
+	const char *cwd; /* made where missing; NULL: the image's, else "/" */
+	const char *user; /* "name|uid[:group|gid]"; NULL: the image's, else root */
 	const char *const *entrypoint; /* replaces the image's Entrypoint and drops its Cmd; NULL:
 					  the image's. Only with HOLT_EXEC_IMAGE */
 	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0: none */
-	uint32_t flags;      /* enum holt_exec_flags */
+	uint32_t flags; /* enum holt_exec_flags */
 	holt_cancel *cancel; /* ends start, read, write and wait with HOLT_ECANCELLED; may be NULL;
 				must outlive the exec */
 } holt_exec_options;
 
-#define HOLT_EXEC_OPTIONS_INIT                                                                     \
-	{sizeof(holt_exec_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}
+#define HOLT_EXEC_OPTIONS_INIT                                                      \
+	{                                                                           \
+		sizeof(holt_exec_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL \
+	}
 
 enum holt_exit_flags {
 	HOLT_EXIT_TIMED_OUT = 1 << 0, /* killed because its time was over */
-	HOLT_EXIT_OOM = 1 << 1,       /* killed for memory */
+	HOLT_EXIT_OOM = 1 << 1, /* killed for memory */
 	HOLT_EXIT_OUTPUT_LEFT = 1 << 2 /* a background child kept the output open; what it writes
 					  after the end of the program is not delivered */
 };
 
 typedef struct holt_exit {
-	size_t struct_size;   /* set by HOLT_EXIT_INIT */
-	int32_t code;         /* 0 to 255: the program's own, 128 + signal, or 124 for a time-out */
-	int32_t signal;       /* what killed it, or 0 */
-	uint32_t flags;       /* enum holt_exit_flags */
+	size_t struct_size; /* set by HOLT_EXIT_INIT */
+	int32_t code; /* 0 to 255: the program's own, 128 + signal, or 124 for a time-out */
+	int32_t signal; /* what killed it, or 0 */
+	uint32_t flags; /* enum holt_exit_flags */
 	uint64_t duration_us; /* from the program's start to its end, microseconds */
 } holt_exit;
 
-#define HOLT_EXIT_INIT {sizeof(holt_exit), 0, 0, 0, 0}
+#define HOLT_EXIT_INIT                        \
+	{                                     \
+		sizeof(holt_exit), 0, 0, 0, 0 \
+	}
 
 /**
  * holt_exec_start - start a program in a box.

@@ -17,12 +17,15 @@ typedef struct holt_home holt_home;
 
 typedef struct holt_home_options {
 	size_t struct_size; /* set by HOLT_HOME_OPTIONS_INIT */
-	const char *path;   /* directory, made with mode 0700 where missing; NULL: $HOLT_HOME, else
-			       /var/lib/holt for root, else $XDG_DATA_HOME/holt, else
-			       ~/.local/share/holt */
+	const char *path; /* directory, made with mode 0700 where missing; NULL: $HOLT_HOME, else
+			     /var/lib/holt for root, else $XDG_DATA_HOME/holt, else
+			     ~/.local/share/holt */
 } holt_home_options;
 
-#define HOLT_HOME_OPTIONS_INIT {sizeof(holt_home_options), NULL}
+#define HOLT_HOME_OPTIONS_INIT                  \
+	{                                       \
+		sizeof(holt_home_options), NULL \
+	}
 
 /**
  * holt_home_open - open (and make where missing) a home.
@@ -37,8 +40,7 @@ typedef struct holt_home_options {
  * Blocks: for file operations; removing what killed processes left takes milliseconds per box.
  * Since: 0.1
  */
-HOLT_API int holt_home_open(
-	const holt_home_options *options, holt_home **ret, holt_error **reterr);
+HOLT_API int holt_home_open(const holt_home_options *options, holt_home **ret, holt_error **reterr);
 
 /**
  * holt_home_path - tell where the home is.

@@ -18,15 +18,18 @@ typedef struct holt_image holt_image;
 
 typedef struct holt_image_import_options {
 	size_t struct_size; /* set by HOLT_IMAGE_IMPORT_OPTIONS_INIT */
-	const char *name;   /* reference for the image; NULL: the one in the layout, else none */
-	/* Told of progress: bytes read so far, and in all (0: not known); may be NULL. Called on the
-	 * thread of the call. */
+	const char *name; /* reference for the image; NULL: the one in the layout, else none */
+	/* Told of progress: bytes read so far, and in all (0: not known); may be NULL. Called on
+	 * the thread of the call. */
 	void (*progress)(uint64_t done_bytes, uint64_t total_bytes, void *user);
 	holt_cancel *cancel; /* ends the import with HOLT_ECANCELLED; may be NULL */
-	void *user;          /* handed to progress */
+	void *user; /* handed to progress */
 } holt_image_import_options;
 
-#define HOLT_IMAGE_IMPORT_OPTIONS_INIT {sizeof(holt_image_import_options), NULL, NULL, NULL, NULL}
+#define HOLT_IMAGE_IMPORT_OPTIONS_INIT                                    \
+	{                                                                 \
+		sizeof(holt_image_import_options), NULL, NULL, NULL, NULL \
+	}
 
 /**
  * holt_image_import - import an OCI layout (directory or tar) or a plain rootfs tar.

@@ -2,11 +2,12 @@
 /*
  * Starting processes, theory of operation.
  *
- * The child is made by clone3 with a pidfd and without an exit signal: until it calls exec, the host
- * program's SIGCHLD handler and its waitpid(-1) do not see it. All signals are blocked around the clone, so that no
- * handler of the host program runs in the child, which then resets every action and the mask.
- * The child reports on a close-on-exec pipe: records of what happened, then end-of-file when exec
- * has worked. Only async-signal-safe calls are made there; child_*() functions run in the child.
+ * The child is made by clone3 with a pidfd and without an exit signal: until it calls exec, the
+ * host program's SIGCHLD handler and its waitpid(-1) do not see it. All signals are blocked around
+ * the clone, so that no handler of the host program runs in the child, which then resets every
+ * action and the mask. The child reports on a close-on-exec pipe: records of what happened, then
+ * end-of-file when exec has worked. Only async-signal-safe calls are made there; child_*()
+ * functions run in the child.
  */
 #define HOLT_ALLOW_FORK
 #include "base/proc.h"

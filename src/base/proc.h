@@ -24,9 +24,9 @@ enum proc_flags {
 	PROC_DETACH = 1 << 2, /* double fork and own session: the child is nobody's child */
 	PROC_NOPRIVS = 1 << 3, /* no_new_privs */
 	PROC_NOCORE = 1 << 4, /* no core file */
-	PROC_HIDDEN = 1 << 5, /* behind a process of ours that never calls exec and passes the status
-				 on as an exit code: the host program's SIGCHLD handler and its
-				 waitpid(-1) do not see it (exec makes any child visible) */
+	PROC_HIDDEN = 1 << 5, /* behind a process of ours that never calls exec and passes the
+				 status on as an exit code: the host program's SIGCHLD handler and
+				 its waitpid(-1) do not see it (exec makes any child visible) */
 };
 
 struct proc_spec {

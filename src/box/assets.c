@@ -43,8 +43,12 @@ int asset_keeper(char **ret, holt_error **reterr)
 	const char *forced = getenv("HOLT_KEEPER");
 
 	if (forced && *forced) {
-		if (access(forced, X_OK) < 0)
-			return err_errno(reterr, errno, "cannot use HOLT_KEEPER='%s'", forced);
+		if (access(forced, X_OK) < 0) {
+			const int code = err_errno(
+				reterr, errno, "cannot use HOLT_KEEPER='%s'", forced);
+			err_hint(reterr, "correct HOLT_KEEPER or unset it");
+			return code;
+		}
 		*ret = str_dup(forced);
 		return *ret ? 0 : err_nomem(reterr);
 	}
@@ -88,8 +92,12 @@ int asset_agent(const void **ret, size_t *ret_len, void **ret_mapped, holt_error
 	if (forced && *forced) {
 		char *data = NULL;
 		const int r = fs_read_file(AT_FDCWD, forced, AGENT_SIZE_MAX, &data, ret_len);
-		if (r < 0)
-			return err_errno(reterr, -r, "cannot read HOLT_AGENT='%s'", forced);
+		if (r < 0) {
+			const int code = err_errno(
+				reterr, -r, "cannot read HOLT_AGENT='%s'", forced);
+			err_hint(reterr, "correct HOLT_AGENT or unset it");
+			return code;
+		}
 		*ret = *ret_mapped = data;
 		return 0;
 	}

@@ -121,7 +121,8 @@ static int fill_spec(
 	return 0;
 }
 
-/* All that the keeper sees of the caller's environment: where QEMU is, overrides for development. */
+/* All that the keeper sees of the caller's environment: where QEMU is, overrides for development.
+ */
 static const char *const passed_env[] = {
 	"HOLT_AGENT",
 	"HOLT_QEMU",

@@ -487,11 +487,11 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {errors_carry_everything,
-		errors_without_memory_or_receiver, error_messages_are_safe_for_a_terminal,
-		codes_have_distinct_names, memory_refuses_overflow, buffers_have_a_maximum,
-		numbers_are_strict, escape_keeps_good_text_only, lists_copy_and_free,
-		digest_is_sha256, atomic_write_replaces_whole_files, read_file_takes_all_sizes,
+	const TTest *const tests[] = {errors_carry_everything, errors_without_memory_or_receiver,
+		error_messages_are_safe_for_a_terminal, codes_have_distinct_names,
+		memory_refuses_overflow, buffers_have_a_maximum, numbers_are_strict,
+		escape_keeps_good_text_only, lists_copy_and_free, digest_is_sha256,
+		atomic_write_replaces_whole_files, read_file_takes_all_sizes,
 		remove_tree_never_follows_links, remove_tree_stops_at_its_depth,
 		lock_file_belongs_to_one, sparse_copy_keeps_holes, run_reports_output_and_status,
 		children_get_only_what_is_listed, child_is_invisible_to_the_host_program,

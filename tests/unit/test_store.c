@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The image store and imports into it: whole layouts and tars, damage, several processes. */
+/* long: every case leans on the same layouts and the same way of reading a rootfs back */
 #include "image_fixture.h"
 
 #include "base/fd.h"

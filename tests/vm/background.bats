@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154 # variables shared with bats and tests/lib
 # K06: the leader's end is the command's end, whoever still holds its output.
 
 load ../lib/common

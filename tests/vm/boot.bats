@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154 # variables shared with bats and tests/lib
 # The start of a machine: that it is dependable, and what is told when it fails.
 
 load ../lib/common

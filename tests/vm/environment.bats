@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154 # variables shared with bats and tests/lib
 # K20: environment variables of every kind, and where they must not show.
 
 load ../lib/common

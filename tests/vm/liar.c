@@ -287,15 +287,28 @@ static void mode_exec_no_credit(void)
 	send_exit(stream, 0);
 }
 
-/* Lets the host send more input than the protocol allows. */
+/* Lets the host send more input than the protocol allows: in one frame, ... */
 static void mode_exec_big_credit(void)
 {
 	become_ready();
 	const uint32_t stream = wait_exec();
+	const uint8_t frame[] = {5, 0, 0, 0, WIRE_OP_credit, 0, 0, 0, (uint8_t)stream, 0, 0, 0,
+		WIRE_STDIN, 0xff, 0xff, 0xff, 0xff};
 	start_exec(stream);
-	send_msg(&(struct wire_msg){.op = WIRE_OP_credit,
-		.stream = stream,
-		.credit = {.channel = WIRE_STDIN, .bytes = 0xffffffff}});
+	send_raw(WIRE_CONTROL, frame, sizeof frame);
+	send_exit(stream, 0);
+}
+
+/* ... and in two, each of which is fine. */
+static void mode_exec_more_credit(void)
+{
+	become_ready();
+	const uint32_t stream = wait_exec();
+	start_exec(stream);
+	for (int i = 0; i < 2; i++)
+		send_msg(&(struct wire_msg){.op = WIRE_OP_credit,
+			.stream = stream,
+			.credit = {.channel = WIRE_STDIN, .bytes = WIRE_CREDIT_MAX}});
 	send_exit(stream, 0);
 }
 
@@ -360,6 +373,7 @@ static const struct {
 	{"exec-cut", mode_exec_cut},
 	{"exec-endless", mode_exec_endless},
 	{"exec-exit-code", mode_exec_exit_code},
+	{"exec-more-credit", mode_exec_more_credit},
 	{"exec-no-credit", mode_exec_no_credit},
 	{"exec-silent", mode_exec_silent},
 	{"exec-stdin-back", mode_exec_stdin_back},

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154 # variables shared with bats and tests/lib
 # However a run ends, nothing of it is left, and the home works at once.
 
 load ../lib/common
@@ -26,9 +27,9 @@ home_works() {
 	# Not after a while: when holt has ended.
 	run -0 leftovers_now
 	local lock
-	for lock in $(find "$HOLT_HOME" -name '*.lock'); do
+	while read -r lock; do
 		flock -n "$lock" true || fail "'$lock' is held"
-	done
+	done < <(find "$HOLT_HOME" -name '*.lock')
 	# What stays in the home is the same after one run and after two.
 	local before
 	before=$(cd "$HOLT_HOME" && find . | sort)
@@ -222,7 +223,8 @@ no_process() {
 }
 
 @test "two homes at once, one of them with a long path and odd characters" {
-	local long=$TEST_DIR/home2/$'with space \' " \\ * ü\n'/$(printf 'x%.0s' {1..150}) first=0 second=0
+	local long first=0 second=0
+	long=$TEST_DIR/home2/$'with space \' " \\ * ü\n'/$(printf 'x%.0s' {1..150})
 	mkdir -p "${long%/*}"
 	HOLT_HOME=$long holt image import "$(layout)" --name other
 	HOLT_HOME=$long "$HOLT" run other echo two </dev/null >"$BATS_TEST_TMPDIR/two" 3>&- &

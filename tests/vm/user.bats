@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2034,SC2154 # variables shared with bats and tests/lib
 # The essential of the other files as an ordinary user, when the suite runs as root: with a home of
 # its own, no groups, no capabilities.
 
