@@ -49,10 +49,10 @@ static int add_env(struct run *r, char *text)
 		return 0;
 	}
 	const size_t len = strlen(text);
-	for (char **var = environ; *var; var++) {
-		if (strncmp(*var, text, len) == 0 && (*var)[len] == '=')
-			r->env[r->n_env++] = *var;
-	}
+	char **var = environ;
+	while (*var && (strncmp(*var, text, len) != 0 || (*var)[len] != '='))
+		var++;
+	r->env[r->n_env++] = *var ? *var : text;
 	return 0;
 }
 

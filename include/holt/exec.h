@@ -27,7 +27,8 @@ enum holt_exec_flags {
 typedef struct holt_exec_options {
 	size_t struct_size; /* set by HOLT_EXEC_OPTIONS_INIT */
 	const char *const *argv; /* NULL-terminated; NULL or empty only with HOLT_EXEC_IMAGE */
-	const char *const *env; /* "KEY=VALUE", NULL-terminated, on top of the image's; or NULL */
+	const char *const *env; /* "KEY=VALUE", NULL-terminated, on top of the image's;
+				   "KEY" takes the image's away; or NULL */
 	const char *cwd; /* made where missing; NULL: the image's, else "/" */
 	const char *user; /* "name|uid[:group|gid]"; NULL: the image's, else root */
 	const char *const *entrypoint; /* replaces the image's Entrypoint and drops its Cmd; NULL:
@@ -73,10 +74,11 @@ typedef struct holt_exit {
  * Returns: 0 once the program runs; -HOLT_ENOT_FOUND where it does not exist; -HOLT_EDENIED where
  * it exists and cannot be executed; -HOLT_EINVALID for a bad option, an unknown user or an unusable
  * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box is
- * gone; -HOLT_ECANCELLED, -HOLT_ENO_MEMORY. See holt_error_exit_code.
+ * gone; -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED,
+ * -HOLT_ENO_MEMORY. See holt_error_exit_code.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
- * Blocks: until the guest answers.
+ * Blocks: until the guest answers, at most 30 s.
  * Since: 0.1
  */
 HOLT_API int holt_exec_start(

@@ -19,6 +19,8 @@
 #define EXEC_WINDOW 262144u
 /* How long after its own time-out an exec may take to report it. */
 #define EXEC_TIMEOUT_GRACE_MS 900
+/* For the guest to say that a program runs, or why not. */
+#define EXEC_START_MS 30000
 
 enum exec_state { EXEC_STARTING, EXEC_RUNNING, EXEC_ENDED, EXEC_LOST };
 
@@ -197,6 +199,28 @@ static int wait_change(
 		: own                 ? "did not end although its time is over"
 				      : "did not happen in time");
 	err_stage(reterr, "exec");
+	err_object(reterr, session_box_id(e->session));
+	if (own)
+		err_hint(reterr, "the guest does not answer any more; close the box");
+	return r;
+}
+
+/* The same while the guest owes the answer to a start. */
+static int wait_start(struct holt_exec *e, uint64_t deadline_ms, holt_error **reterr)
+{
+	const int r = session_cond_wait(e->session, &e->cond, deadline_ms, e->cancel);
+
+	if (r == 0)
+		return 0;
+	(void)err_make(reterr, -r,
+		r == -HOLT_ECANCELLED ? "starting the program was cancelled"
+				      : "the guest did not answer within %d ms",
+		EXEC_START_MS);
+	err_stage(reterr, "agent");
+	err_object(reterr, session_box_id(e->session));
+	if (r == -HOLT_ETIMEOUT)
+		err_hint(reterr,
+			"the guest is overloaded or its agent was taken over; close the box");
 	return r;
 }
 
@@ -254,9 +278,10 @@ static int start_locked(struct holt_exec *e, const struct process *p, holt_error
 		return lost_error(e, reterr);
 	if (r < 0)
 		return err_nomem(reterr);
+	const uint64_t deadline_ms = session_deadline(EXEC_START_MS);
 	r = send_exec(e, p, reterr);
 	while (r == 0 && e->state == EXEC_STARTING)
-		r = wait_change(e, HOLT_FOREVER, "starting the program", reterr);
+		r = wait_start(e, deadline_ms, reterr);
 	if (r < 0)
 		return r;
 	if (e->failure)

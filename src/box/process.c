@@ -71,53 +71,54 @@ static bool same_key(const char *a, const char *b)
 	return n == strcspn(b, "=") && memcmp(a, b, n) == 0;
 }
 
-static int check_var(const char *var, holt_error **reterr)
+/* A name, and for @own entries perhaps no value, which takes the variable away. */
+static bool var_ok(const char *var, bool own)
 {
-	if (var[0] == '=' || !strchr(var, '=')) {
-		(void)err_make(reterr, HOLT_EINVALID, "environment variable has no %s",
-			var[0] == '=' ? "name" : "'='");
-		err_hint(reterr, "write it as NAME=VALUE");
-		return -HOLT_EINVALID;
-	}
-	return 0;
+	return var[0] && var[0] != '=' && (own || strchr(var, '='));
 }
 
-/* Later wins, in the place of the earlier. */
+/* Put @var into @env of @n entries: later wins, in the place of the earlier. Returns the new n. */
+static size_t put_var(const char **env, size_t n, const char *var)
+{
+	size_t at = 0;
+
+	while (at < n && !same_key(env[at], var))
+		at++;
+	if (strchr(var, '=')) {
+		env[at] = var;
+		return at == n ? n + 1 : n;
+	}
+	for (; at + 1 < n; at++)
+		env[at] = env[at + 1];
+	return at < n ? n - 1 : n;
+}
+
 static int build_env(const struct image_config *image, const char *hostname,
 	const struct process_wish *w, char ***ret, holt_error **reterr)
 {
 	const char *const *own = w->env ? w->env : nothing;
 	auto_free char *host_var = str_printf("HOSTNAME=%s", hostname);
-	const char *const base[] = {host_var, NULL};
-	const char *const *lists[] = {base, as_const(image->env), own};
+	const char *const *of_image = as_const(image->env);
 	size_t n = 0;
 
-	const size_t max = 1 + strv_len(lists[1]) + strv_len(own);
-	auto_free const char **env = mem_array(max + 1, sizeof *env);
+	auto_free const char **env = mem_array(strv_len(of_image) + strv_len(own) + 2, sizeof *env);
 	if (!host_var || !env)
 		return err_nomem(reterr);
-	for (size_t i = 0; i < 3; i++) {
-		for (size_t j = 0; lists[i][j]; j++) {
-			size_t at = 0;
-			const int r = check_var(lists[i][j], reterr);
-
-			if (r < 0 && i == 1) {
-				/* Docker passes an image's odd entries over; so do we. */
-				if (reterr && *reterr) {
-					holt_error_free(*reterr);
-					*reterr = NULL;
-				}
-				continue;
-			}
-			if (r < 0)
-				return r;
-			while (at < n && !same_key(env[at], lists[i][j]))
-				at++;
-			env[at] = lists[i][j];
-			if (at == n)
-				n++;
-		}
+	n = put_var(env, n, host_var);
+	for (size_t i = 0; of_image[i]; i++) {
+		/* Docker passes an image's odd entries over; so do we. */
+		if (var_ok(of_image[i], false))
+			n = put_var(env, n, of_image[i]);
 	}
+	for (size_t i = 0; own[i]; i++) {
+		if (!var_ok(own[i], true)) {
+			(void)err_make(reterr, HOLT_EINVALID, "environment variable has no name");
+			err_hint(reterr, "write it as NAME=VALUE, or NAME to take it away");
+			return -HOLT_EINVALID;
+		}
+		n = put_var(env, n, own[i]);
+	}
+	env[n] = NULL;
 	*ret = strv_dup(env);
 	return *ret ? 0 : err_nomem(reterr);
 }

@@ -220,6 +220,11 @@ void session_close(struct session *s)
 	mem_free(s);
 }
 
+const char *session_box_id(const struct session *s)
+{
+	return s->box_id;
+}
+
 void session_lock(struct session *s)
 {
 	(void)pthread_mutex_lock(&s->lock);

@@ -53,6 +53,7 @@ int session_wait_ready(struct session *s, uint64_t timeout_ms, holt_cancel *canc
 	struct session_ready *ret, holt_error **reterr);
 int session_wait_gone(struct session *s, uint64_t timeout_ms, holt_error **reterr);
 
+const char *session_box_id(const struct session *s);
 void session_lock(struct session *s);
 void session_unlock(struct session *s);
 pthread_mutex_t *session_mutex(struct session *s);

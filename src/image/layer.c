@@ -23,7 +23,10 @@
  * - Within one layer the later entry wins; what is replaced loses its children from this layer,
  *   while those of newer layers stay: for them it happened before.
  * - A symlink may have children: entries that its own or newer layers put "through" it. They are
- *   moved to where it leads when all layers are known (resolve.c).
+ *   moved to where it leads when all layers are known (resolve.c). Known limit: when a newer layer
+ *   replaces or removes the symlink itself, what went through it goes too, where unpacking layer by
+ *   layer would have left it behind the symlink. Tools that write layers from a file system give
+ *   real paths and never meet this.
  *
  * Names: a leading slash and "." mean nothing, ".." is refused; so no path leaves the tree, by
  * construction. Names that begin with ".wh." are marks and never reach the tree.
