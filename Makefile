@@ -4,8 +4,8 @@ setup: ; @tools/setup
 demo: setup all ; @tools/demo
 check: setup all ; @tools/run-tests build
 check-long: setup all ; @HOLT_LONG=1 tools/run-tests build
-asan: ; @tools/sanitize build-asan address,undefined unit cli vm
-tsan: ; @tools/sanitize build-tsan thread unit cli vm
+asan: ; @tools/sanitize build-asan address,undefined unit cli vm/run.bats vm/hostile.bats vm/lifecycle.bats
+tsan: ; @tools/sanitize build-tsan thread unit cli vm/run.bats
 fuzz: ; @tools/fuzz build-fuzz $(or $(SECONDS),60)
 lint: all ; @tools/lint build
 bench: all ; @bench/run build

@@ -44,8 +44,8 @@ START_TEST(bad_names_are_refused)
 {
 	static const char *const table[] = {"", ":", ":x", "x:", "Demo", "a//b", "/a", "a/", "a b",
 		"a:b:c", "-a", "a-", "a..b", "a___b", "a.-b", "x:-t", "x:.t", "x:a/b", "x:t\n", "é",
-		"a@", "a@sha256:12", "a@md5:" HEX, "sha256:abcd", "host:99999999/x", "ho_st.x:1/a",
-		"-h.x/a", "x\x1b[31m"};
+		"a@", "a@sha256:12", ("a@md5:" HEX), "sha256:abcd", "host:99999999/x",
+		"ho_st.x:1/a", "-h.x/a", "x\x1b[31m"};
 
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		auto_free char *name = NULL;
