@@ -160,14 +160,26 @@ static void on_signal(struct run *r, int sig)
 
 static const int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 
-static void *signal_thread(void *arg)
+/* All of them; but a hang-up that the caller wants ignored, as nohup does, stays ignored. (A shell
+ * starts its background jobs with SIGINT ignored, which is no such wish.) */
+static sigset_t awaited_signals(void)
 {
+	struct sigaction hup;
 	sigset_t set;
-	int sig = 0;
 
 	(void)sigemptyset(&set);
 	for (size_t i = 0; i < sizeof ending_signals / sizeof ending_signals[0]; i++)
 		(void)sigaddset(&set, ending_signals[i]);
+	if (sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler == SIG_IGN)
+		(void)sigdelset(&set, SIGHUP);
+	return set;
+}
+
+static void *signal_thread(void *arg)
+{
+	const sigset_t set = awaited_signals();
+	int sig = 0;
+
 	/* SIGUSR1 of our own process is main's word that it is over. */
 	while (sigwait(&set, &sig) == 0 && sig != SIGUSR1)
 		on_signal(arg, sig);
@@ -176,11 +188,8 @@ static void *signal_thread(void *arg)
 
 static int block_signals(void)
 {
-	sigset_t set;
+	const sigset_t set = awaited_signals();
 
-	(void)sigemptyset(&set);
-	for (size_t i = 0; i < sizeof ending_signals / sizeof ending_signals[0]; i++)
-		(void)sigaddset(&set, ending_signals[i]);
 	return pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 

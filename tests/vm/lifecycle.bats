@@ -101,6 +101,23 @@ home_works() {
 	run -0 leftovers_now
 }
 
+@test "a hang-up ends a run, unless it was started to ignore one" {
+	begin_box demo sh -c 'echo up; sleep 1000'
+	await_vmm
+	await_output up
+	kill -HUP "$CLI"
+	end_box 129 3000
+	trap '' HUP
+	begin_box demo sh -c 'echo up; sleep 3; echo done'
+	trap - HUP
+	await_vmm
+	await_output up
+	kill -HUP "$CLI"
+	end_box 0 8000
+	assert_equal "the output" "$(<"$OUT")" $'up\ndone'
+	leftovers
+}
+
 @test "kill -9 of holt while the VM boots, and while the command runs: nothing is left after 2 s" {
 	begin_box demo sleep 1000
 	await_vmm
