@@ -9,6 +9,8 @@
 #include "holt/image.h"
 #include "holt/box.h"
 #include "holt/exec.h"
+#include "holt/events.h"
+#include "holt/files.h"
 #include "holt/doctor.h"
 
 #endif

@@ -14,15 +14,21 @@
 extern "C" {
 #endif
 
-typedef struct holt_exec holt_exec;
-
 enum holt_stream { HOLT_STDOUT = 1, HOLT_STDERR = 2 };
 
 enum holt_exec_flags {
 	HOLT_EXEC_STDIN = 1 << 0, /* stdin is written by the caller; otherwise it is empty */
-	HOLT_EXEC_IMAGE = 1 << 1 /* apply the image's Entrypoint, Cmd, Env, WorkingDir and User as
-				    docker run does; otherwise only Env, WorkingDir and User */
+	HOLT_EXEC_IMAGE = 1 << 1, /* apply the image's Entrypoint, Cmd, Env, WorkingDir and User as
+				     docker run does; otherwise only Env, WorkingDir and User */
+	HOLT_EXEC_TTY = 1 << 2, /* on a terminal of its own: all output comes as stdout */
+	HOLT_EXEC_KEEP = 1 << 3 /* runs on after holt_exec_free and after its process; its newest
+				   output is kept for holt_exec_attach */
 };
+
+#define HOLT_PIDS_MAX_DEFAULT    4096u
+#define HOLT_REPLAY_BYTES_MAX     16777216u
+#define HOLT_REPLAY_BYTES_DEFAULT 262144u
+#define HOLT_EXEC_PROGRAM         0u /* in holt_exec_attach: the program of the box */
 
 typedef struct holt_exec_options {
 	size_t struct_size; /* set by HOLT_EXEC_OPTIONS_INIT */
@@ -37,11 +43,16 @@ typedef struct holt_exec_options {
 	uint32_t flags; /* enum holt_exec_flags */
 	holt_cancel *cancel; /* ends start, read, write and wait with HOLT_ECANCELLED; may be NULL;
 				must outlive the exec */
+	uint16_t rows; /* of the terminal, with HOLT_EXEC_TTY; 0: 24 */
+	uint16_t cols; /* likewise; 0: 80 */
+	uint32_t pids_max; /* processes and threads of the exec at once; 0: 4096 */
+	uint32_t replay_bytes; /* newest output of each stream that is kept with HOLT_EXEC_KEEP, up to
+				  HOLT_REPLAY_BYTES_MAX; 0: 256 KiB */
 } holt_exec_options;
 
-#define HOLT_EXEC_OPTIONS_INIT                                                      \
-	{                                                                           \
-		sizeof(holt_exec_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL \
+#define HOLT_EXEC_OPTIONS_INIT                                                                  \
+	{                                                                                       \
+		sizeof(holt_exec_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0 \
 	}
 
 enum holt_exit_flags {
@@ -190,7 +201,88 @@ HOLT_API int holt_exec_pump(holt_exec *exec, int stdin_fd, int stdout_fd, int st
 	holt_exit *ret, holt_error **reterr);
 
 /**
- * holt_exec_free - forget an exec; a program that still runs is killed.
+ * holt_exec_number - tell the number of an exec in its box.
+ * @exec: an exec; must not be NULL.
+ *
+ * Returns: a number from 1 that no other exec of this run of the box has had.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API uint32_t holt_exec_number(holt_exec *exec);
+
+/**
+ * holt_exec_attach - take over an exec that was started with HOLT_EXEC_KEEP.
+ * @box: a running box; must not be NULL.
+ * @number: of the exec, from any process; HOLT_EXEC_PROGRAM for the program of the box.
+ * @cancel: as in holt_exec_options; may be NULL.
+ * @ret: receives the exec; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * Its output is read from the oldest that is kept; holt_exec_gap tells what was not. The box keeps
+ * the last 64 kept execs that have ended, so that their output and exit can be had as well.
+ *
+ * Returns: 0; -HOLT_ENOT_FOUND where no such exec is kept; -HOLT_EBUSY where somebody else has it;
+ * -HOLT_ECLOSED for a box that does not run; -HOLT_EGUEST_LOST, -HOLT_ETIMEOUT, -HOLT_ECANCELLED,
+ * -HOLT_EIO, -HOLT_EDENIED, -HOLT_ENO_MEMORY.
+ * Ownership: the caller frees *@ret with holt_exec_free.
+ * Threads: any thread.
+ * Blocks: at most 30 s.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_attach(holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret,
+	holt_error **reterr);
+
+/**
+ * holt_exec_gap - tell how much output was lost before holt_exec_attach.
+ * @exec: an exec; must not be NULL.
+ * @stream: HOLT_STDOUT or HOLT_STDERR.
+ *
+ * Returns: bytes that are missing in front of the first that was or will be read; known once
+ * something was read or the exec has ended.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API uint64_t holt_exec_gap(holt_exec *exec, int stream);
+
+/**
+ * holt_exec_resize - tell the program the new size of its terminal.
+ * @exec: an exec started with HOLT_EXEC_TTY; must not be NULL.
+ * @rows: at least 1.
+ * @cols: at least 1.
+ *
+ * Returns: 0 also where the program has ended already; -HOLT_EINVALID, -HOLT_ENO_MEMORY or
+ * -HOLT_ELIMIT.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_resize(holt_exec *exec, uint16_t rows, uint16_t cols);
+
+/**
+ * holt_exec_event_fd - get a descriptor that tells when to look at an exec again.
+ * @exec: an exec; must not be NULL.
+ * @ret_fd: receives the descriptor; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * It becomes readable (an eventfd) whenever output, room for stdin or the end of the program has
+ * come. Read its eight bytes first, then call holt_exec_read, _write and _wait with a time-out of 0
+ * until they return -HOLT_ETIMEOUT.
+ *
+ * Returns: 0; -HOLT_ELIMIT, -HOLT_ENO_MEMORY.
+ * Ownership: the descriptor belongs to @exec and is closed by holt_exec_free.
+ * Threads: any thread.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API int holt_exec_event_fd(holt_exec *exec, int *ret_fd, holt_error **reterr);
+
+/**
+ * holt_exec_free - forget an exec; a program that still runs is killed, unless HOLT_EXEC_KEEP.
  * @exec: an exec, or NULL.
  *
  * Returns: nothing.

@@ -17,7 +17,7 @@
  * the other side can decode. Callable from any thread; there is no state.
  */
 
-enum dir { DIR_HG = 1 << 0, DIR_GH = 1 << 1, DIR_BOTH = DIR_HG | DIR_GH, DIR_KC = 1 << 2 };
+enum dir { DIR_HG = 1 << 0, DIR_GH = 1 << 1, DIR_BOTH = DIR_HG | DIR_GH, DIR_KC = 1 << 2, DIR_CK = 1 << 3 };
 
 struct op_info {
 	const char *name; /* NULL: no such op */
@@ -46,8 +46,9 @@ static bool side_accepts(enum wire_side side, uint8_t dirs)
 	case WIRE_AS_HOST:
 		return dirs & DIR_GH;
 	case WIRE_AS_GUEST:
-	case WIRE_AS_KEEPER:
 		return dirs & DIR_HG;
+	case WIRE_AS_KEEPER:
+		return dirs & (DIR_HG | DIR_CK);
 	case WIRE_AS_CLIENT:
 		return dirs & (DIR_GH | DIR_KC);
 	}
@@ -71,16 +72,16 @@ static bool strs_ok(const uint8_t *data, uint32_t len, uint32_t count)
 	return pos == len;
 }
 
-/* Ops that belong to an exec and so need its stream. */
-static bool op_of_exec(uint16_t op)
+/* Ops that need the stream of an exec or a request. */
+static bool op_of_stream(uint16_t op)
 {
-	return (op >= WIRE_OP_exec && op <= WIRE_OP_credit) ||
-	       (op >= WIRE_OP_data && op <= WIRE_OP_exit);
+	return (op >= WIRE_OP_exec && op <= WIRE_OP_exit) || op == WIRE_OP_gap ||
+	       op >= WIRE_OP_attach;
 }
 
 static bool msg_ok(const struct wire_msg *m)
 {
-	if (op_of_exec(m->op) && m->stream == 0)
+	if (op_of_stream(m->op) && m->stream == 0)
 		return false;
 	switch (m->op) {
 	case WIRE_OP_exec:
@@ -94,6 +95,10 @@ static bool msg_ok(const struct wire_msg *m)
 		       m->data.bytes.len <= WIRE_DATA_MAX;
 	case WIRE_OP_eof:
 		return m->eof.channel <= WIRE_STDERR;
+	case WIRE_OP_attach:
+		return m->attach.out_credit <= WIRE_CREDIT_MAX;
+	case WIRE_OP_gap:
+		return m->gap.channel == WIRE_STDOUT || m->gap.channel == WIRE_STDERR;
 	case WIRE_OP_exit:
 		return m->exit.kind <= WIRE_SIGNALED && m->exit.code <= 255;
 	default:

@@ -53,10 +53,19 @@ enum wire_channel { WIRE_STDIN = 0, WIRE_STDOUT = 1, WIRE_STDERR = 2 };
 enum wire_exec_flags {
 	WIRE_EXEC_STDIN = 1 << 0, /* stdin is a stream; otherwise end-of-file at once */
 	WIRE_EXEC_MKCWD = 1 << 1, /* make a missing cwd (root, 0755), as an image's WorkingDir */
-	WIRE_EXEC_FLAGS_ALL = 3
+	WIRE_EXEC_TTY = 1 << 2, /* a terminal of rows and cols; all output is stdout */
+	WIRE_EXEC_BUILTIN = 1 << 3, /* argv names a function of the agent, not a program */
+	WIRE_EXEC_FLAGS_ALL = 15,
+	/* For the keeper, which takes them off: */
+	WIRE_EXEC_KEEP = 1 << 16, /* runs on when its client leaves; output is kept */
+	WIRE_EXEC_MAIN = 1 << 17 /* the program of the box, which ends with it; implies KEEP */
 };
 
-enum wire_signal_flags { WIRE_SIGNAL_ALL = 1 << 0 };
+enum wire_signal_flags {
+	WIRE_SIGNAL_ALL = 1 << 0,
+	WIRE_SIGNAL_HANGUP = 1 << 1 /* the client is gone: SIGHUP to a terminal's session (all others:
+				       signo), and SIGKILL to all after a second */
+};
 
 enum wire_exit_kind {
 	WIRE_EXITED = 0, /* code is the exit status, 0-255 */
@@ -87,7 +96,11 @@ enum wire_end_reason {
 	WIRE_END_PROTOCOL = 3, /* the guest broke the protocol */
 	WIRE_END_OWNER_GONE = 4,
 	WIRE_END_SETUP_FAILED = 5,
-	WIRE_END_HOST = 6 /* the host refused or failed: no memory, disk, jail */
+	WIRE_END_HOST = 6, /* the host refused or failed: no memory, disk, jail */
+	WIRE_END_PROGRAM = 7, /* the box's program ended */
+	WIRE_END_KILLED = 8, /* as asked, without grace */
+	WIRE_END_OOM = 9, /* the box's program was killed for memory */
+	WIRE_END_POWEROFF = 10 /* the guest turned itself off */
 };
 
 /* Borrowed bytes; after decoding they point into the frame. */
