@@ -207,9 +207,12 @@ static int run_in_box(struct run *r, holt_home *home, holt_error **reterr)
 	holt_box *box = NULL;
 	holt_exec *exec = NULL;
 
-	int status = holt_box_start(home, r->image, &r->box, &box, reterr);
+	holt_start_options start = HOLT_START_OPTIONS_INIT;
+	start.cancel = r->cancel;
+	r->box.program = &r->exec;
+	int status = holt_box_create(home, r->image, &r->box, &box, reterr);
 	if (status == 0)
-		status = holt_exec_start(box, &r->exec, &exec, reterr);
+		status = holt_box_start(box, &start, &exec, reterr);
 	if (status == 0) {
 		set_running(r, exec);
 		status = holt_exec_pump(exec, r->interactive ? STDIN_FILENO : -1, STDOUT_FILENO,
@@ -277,7 +280,7 @@ static int run_main(int argc, char **argv)
 		holt_cancel_free(r.cancel);
 		return cli_error(CLI_RUN_FAILED, error);
 	}
-	r.box.cancel = r.exec.cancel = r.cancel;
+	r.exec.cancel = r.cancel;
 	status = run_signals(&r, home);
 	holt_home_close(home);
 	holt_cancel_free(r.cancel);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "image/images.h"
+#include "wire/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>

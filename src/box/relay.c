@@ -538,11 +538,12 @@ int relay_signal_program(struct relay *r, uint32_t signo, uint32_t flags)
 				    .signal = {.signo = signo, .flags = flags}});
 }
 
-bool relay_owes(const struct relay *r)
+bool relay_owes(const struct relay *r, const struct relay_client *c)
 {
 	const struct stream *s, *next;
 
-	HASH_ITER (by_guest, r->streams, s, next) {
+	(void)r;
+	HASH_ITER (by_client, c->streams, s, next) {
 		if (s->kept && kept_owes(s))
 			return true;
 	}

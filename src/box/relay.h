@@ -67,8 +67,8 @@ int relay_refuse(struct relay_client *c, uint32_t stream, enum wire_fail_class c
 	const char *text) __attribute__((warn_unused_result));
 int relay_done(struct relay_client *c, uint32_t stream) __attribute__((warn_unused_result));
 
-/* Whether some client has not yet got all output and the exit of an ended exec. */
-bool relay_owes(const struct relay *r);
+/* Whether the client has not yet got all output and the exit of an ended exec. */
+bool relay_owes(const struct relay *r, const struct relay_client *c);
 size_t relay_streams(const struct relay *r);
 
 #endif
