@@ -82,6 +82,8 @@ uint32_t exec_tty_eof(const struct exec *e, uint8_t ret[EXEC_TTY_EOF_MAX])
 	struct termios t = {.c_cc = {[VEOF] = 4}};
 
 	(void)tcgetattr(e->in.watch.fd, &t);
+	if (t.c_cc[VEOF] == _POSIX_VDISABLE)
+		return 0;
 	ret[0] = ret[1] = t.c_cc[VEOF];
 	/* Behind an unfinished line the first one only hands over the line. */
 	return (t.c_lflag & ICANON) && e->in.last != '\n' ? 2 : 1;

@@ -9,7 +9,7 @@
 int exec_tty_open(struct exec *e, const struct wire_exec *req, int *ret_slave);
 /* 0 means that it is not known. */
 void exec_tty_resize(struct exec *e, uint16_t rows, uint16_t cols);
-/* The bytes that tell the program of the end of its input; returns how many. */
+/* The bytes that tell the program of the end of its input; returns how many, which may be none. */
 uint32_t exec_tty_eof(const struct exec *e, uint8_t ret[EXEC_TTY_EOF_MAX]);
 /* Take it away from all who have it; output ends here. */
 void exec_tty_hangup(struct exec *e);

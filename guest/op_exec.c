@@ -155,7 +155,8 @@ static int open_terminal(struct exec *e, const struct wire_exec *req, int theirs
 	return rc < 0 ? rc : pipe_open(e->agent, &e->report, 0, EPOLLIN, &theirs[3]);
 }
 
-static int exec_fork(struct exec *e, const struct wire_exec *req)
+/* *ret_what tells what failed. */
+static int exec_fork(struct exec *e, const struct wire_exec *req, const char **ret_what)
 {
 	struct agent *a = e->agent;
 	const bool tty = req->flags & WIRE_EXEC_TTY;
@@ -163,6 +164,7 @@ static int exec_fork(struct exec *e, const struct wire_exec *req)
 	bool placed = false;
 	int rc = 0;
 
+	*ret_what = "cannot start a process";
 	if (a->cgroup_fd >= 0) {
 		e->cgroup_fd = cgroup_make(
 			a->cgroup_fd, e->serial, req->pids_max ? req->pids_max : PIDS_MAX);
@@ -171,6 +173,8 @@ static int exec_fork(struct exec *e, const struct wire_exec *req)
 	}
 	rc = tty ? open_terminal(e, req, theirs)
 		 : open_pipes(e, req->flags & WIRE_EXEC_STDIN, theirs);
+	if (rc < 0 && tty)
+		*ret_what = "cannot open a terminal";
 	if (rc == 0) {
 		rc = gproc_fork(e->cgroup_fd, &placed);
 		if (rc == 0)
@@ -178,7 +182,7 @@ static int exec_fork(struct exec *e, const struct wire_exec *req)
 				.req = req,
 				.fake = a->fake,
 				.cgroup_fd = placed ? -EBADF : e->cgroup_fd,
-				.std_fds = {theirs[0], theirs[!tty], theirs[tty ? 0 : 2]},
+				.std_fds = {theirs[0], theirs[tty ? 0 : 1], theirs[tty ? 0 : 2]},
 				.report_fd = theirs[3],
 			});
 		e->pid = rc;
@@ -221,6 +225,7 @@ void exec_request(struct agent *a, const struct wire_msg *msg)
 {
 	const struct wire_exec *req = &msg->exec;
 	const char *fault = request_fault(a, req);
+	const char *what = NULL;
 
 	if (exec_find(a, msg->stream)) {
 		agent_die(a, "exec on stream %u, which is in use", msg->stream);
@@ -240,12 +245,9 @@ void exec_request(struct agent *a, const struct wire_msg *msg)
 	e->out[0].credit = e->out[1].credit = req->out_credit;
 	e->in.window = a->n_execs > IN_MANY ? IN_WINDOW_LOW : IN_WINDOW;
 	e->in.credit = req->flags & WIRE_EXEC_STDIN ? e->in.window : 0;
-	const int rc = exec_fork(e, req);
+	const int rc = exec_fork(e, req, &what);
 	if (rc < 0) {
-		exec_refuse(a, msg, WIRE_FAIL_LIMIT, -rc,
-			e->pid == 0 && (req->flags & WIRE_EXEC_TTY) && !e->tty
-				? "cannot open a terminal"
-				: "cannot start a process");
+		exec_refuse(a, msg, WIRE_FAIL_LIMIT, -rc, what);
 		if (e->cgroup_fd >= 0)
 			(void)cgroup_remove(a->cgroup_fd, e->serial);
 		exec_free(e);
@@ -429,7 +431,9 @@ void exec_eof(struct agent *a, const struct wire_msg *msg)
 		return;
 	if (e->tty && !e->in.ended && e->in.watch.fd >= 0) {
 		uint8_t chars[EXEC_TTY_EOF_MAX];
-		in_append(&e->in, chars, exec_tty_eof(e, chars));
+		const uint32_t n = exec_tty_eof(e, chars);
+		if (n > 0)
+			in_append(&e->in, chars, n);
 	}
 	e->in.ended = true;
 	exec_queue(e);
