@@ -137,7 +137,10 @@ int path_open_beneath(int root, const char *path, int flags, mode_t mode)
 	const long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
 	if (fd >= 0)
 		return (int)fd;
-	return errno == ENOSYS || errno == EPERM ? open_walking(root, path, flags, mode) : -errno;
+	if (errno == ENOSYS || errno == EPERM)
+		return open_walking(root, path, flags, mode);
+	/* The path itself does not leave: somebody moved it out of the root just now. */
+	return errno == EXDEV ? -ENOENT : -errno;
 }
 
 int path_parent_beneath(int root, const char *path, const char **ret_name)
