@@ -48,10 +48,10 @@ int hosttar_pack(int dirfd, const char *name, const char *as, uint32_t flags,
 /*
  * Make what the stream holds, strictly beneath @dirfd. All entries must have @top as their first
  * component; "." takes what is inside, and leaves @dirfd itself as it is. A directory is merged
- * into one that is there; anything else takes the place of a file or link that is there, never
- * writes through it; a directory does not take the place of a file, nor the other way round
- * (HOLT_EINVALID). HOLT_EPROTOCOL: what hosttar_pack would never write, or a cut stream. What was
- * made before an error stays, except a file that was not whole.
+ * into one that is there, and refused where anything else is (HOLT_EINVALID), also a link to one.
+ * Anything else takes the place of what is there, and never writes through it; but not of a
+ * directory (HOLT_EINVALID). HOLT_EPROTOCOL: what hosttar_pack would never write, or a cut stream.
+ * What was made before an error stays, except a file that was not whole.
  */
 int hosttar_unpack(int dirfd, const char *top, uint32_t flags, const struct hosttar_pipe *in,
 	holt_error **reterr);

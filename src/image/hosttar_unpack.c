@@ -300,7 +300,7 @@ static int parent_open(struct unpacker *u, int *ret_own, const char **ret_name, 
 	return fd;
 }
 
-/* Make the directory where a link stands or nothing does. */
+/* Make the directory, or find that it is there. */
 static int dir_make(
 	const struct unpacker *u, int dir, const char *name, bool *ret_fresh, holt_error **reterr)
 {
@@ -315,13 +315,10 @@ static int dir_make(
 		return fail_errno(u, errno, "look at", reterr);
 	if (S_ISDIR(st.st_mode))
 		return 0;
-	if (!S_ISLNK(st.st_mode))
-		return fail(u,
-			err_make(reterr, HOLT_EINVALID,
-				"'%s' is a directory in the box and a file here", path_text(u)),
-			reterr);
-	*ret_fresh = unlinkat(dir, name, 0) == 0 && mkdirat(dir, name, 0700) == 0;
-	return *ret_fresh ? 0 : fail_errno(u, errno, "make the directory", reterr);
+	return fail(u,
+		err_make(reterr, HOLT_EINVALID, "'%s' is a directory in the box and %s here",
+			path_text(u), S_ISLNK(st.st_mode) ? "a link" : "a file"),
+		reterr);
 }
 
 static int dir_open(int dir, const char *name, bool fresh)

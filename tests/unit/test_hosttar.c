@@ -333,6 +333,9 @@ START_TEST(k09_what_is_there_already)
 	has_text(dst, "t", "new");
 	ck_assert_int_eq(unlinkat(dst, "t", 0), 0);
 	ck_assert_int_eq(symlinkat("../outside", dst, "t"), 0);
+	refused(LAYER(ENT_DIR("t"), ENT_FILE("t/secret", "new")), HOLT_EINVALID,
+		"'t' is a directory in the box and a link here");
+	ck_assert_int_eq(unlinkat(dst, "t", 0), 0);
 	unpack(fixture_tar(LAYER(ENT_DIR("t"), ENT_FILE("t/secret", "new")), NULL), "t", 0);
 	has_text(dst, "t/secret", "new");
 
