@@ -58,6 +58,7 @@ struct packer {
 	struct archive *tar;
 	struct archive_entry *entry;
 	holt_error *error; /* of the sink, more exact than libarchive's */
+	bool ended;
 	struct buf path;
 	struct link *links;
 	size_t depth;
@@ -74,9 +75,9 @@ static la_ssize_t sink_write(struct archive *a, void *user, const void *data, si
 {
 	struct packer *p = user;
 
-	if (is_cancelled(p) && !p->error)
+	if (is_cancelled(p) && !p->error && !p->ended)
 		(void)err_make(&p->error, HOLT_ECANCELLED, "the copy was cancelled");
-	if (!p->error && p->out->write(p->out->user, data, len, &p->error) == 0)
+	if (!p->error && !p->ended && p->out->write(p->out->user, data, len, &p->error) == 0)
 		return (la_ssize_t)len;
 	archive_set_error(a, EIO, "cannot write the stream");
 	return ARCHIVE_FATAL;
@@ -360,9 +361,10 @@ static void packer_free(struct packer *p)
 {
 	while (p->depth > 0)
 		(void)closedir(p->levels[--p->depth].dir);
+	/* After an error nothing more goes out, but only closing frees libarchive's buffer. */
+	p->ended = true;
 	if (p->tar) {
-		/* Closing would still write: not after an error. */
-		(void)archive_write_fail(p->tar);
+		(void)archive_write_close(p->tar);
 		(void)archive_write_free(p->tar);
 	}
 	if (p->entry)

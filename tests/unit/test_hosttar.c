@@ -389,7 +389,11 @@ START_TEST(errors_of_the_pipe_come_through)
 	const struct hosttar_pipe out = {.write = full_write};
 	auto_error e = NULL;
 
+	/* At once, however much is left of the file. */
 	write_text(src, "f", "x");
+	const int fd = openat(src, "f", O_WRONLY | O_CLOEXEC);
+	ck_assert_int_eq(ftruncate(fd, (off_t)1 << 40), 0);
+	close(fd);
 	ck_assert_int_eq(hosttar_pack(src, "f", "t", 0, &out, &e), -HOLT_EGUEST_LOST);
 	ck_assert_str_eq(holt_error_message(e), "gone");
 	holt_error_free(take_ptr(e));
