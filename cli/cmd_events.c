@@ -150,6 +150,6 @@ const struct cli_verb verb_events = {
 		"      --until TIME  end then, at once where that is past\n\n"
 		"TIME is 2026-11-30T12:00:00Z, seconds since 1970, or so long ago: 10m, 1.5h.\n\n"
 		"Example:\n"
-		"  holt events --since 1h --until 0s --json | jq -r .action\n",
+		"  holt events --since 1h --until 0s --json | jq .action\n",
 	.main = events_main,
 };

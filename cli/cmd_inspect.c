@@ -38,6 +38,6 @@ const struct cli_verb verb_inspect = {
 	.help = "Usage: holt inspect BOX...\n\n"
 		"Prints one JSON array with an object for each box.\n\n"
 		"Example:\n"
-		"  holt inspect web | jq -r '.[0].state'\n",
+		"  holt inspect web | jq '.[0].state'\n",
 	.main = inspect_main,
 };
