@@ -20,13 +20,13 @@ static const char *string_end(const char *p)
 /* What JSON allows and a terminal could obey becomes "\uHHHH". Returns the bytes of @p it took. */
 static size_t put_char(FILE *out, const char *p, size_t left)
 {
-	uint32_t code = 0xfffd;
+	uint32_t code = 0;
 	const int n = cli_decode(p, left, &code);
 
 	if (n > 0 && cli_is_printable(code))
 		(void)fwrite(p, 1, (size_t)n, out);
 	else
-		(void)fprintf(out, "\\u%04x", code);
+		(void)fprintf(out, "\\u%04x", n > 0 ? code : 0xfffd);
 	return n > 0 ? (size_t)n : 1;
 }
 

@@ -260,10 +260,13 @@ int cli_parse_time_ns(const char *text, uint64_t *ret)
 		*ret = text[1] ? cli_now_ns() : 0;
 		return 0;
 	}
-	if (cli_parse_duration_ms(text, &ms) < 0 || ms > UINT64_MAX / 1000000u)
+	if (cli_parse_duration_ms(text, &ms) < 0)
 		return -1;
-	const uint64_t ns = ms * 1000000u;
-	const uint64_t now = cli_now_ns();
-	*ret = *end == 0 ? ns : ns < now ? now - ns : 0;
-	return 0;
+	const int is_age = *end != 0;
+	const uint64_t now_ns = cli_now_ns();
+	if (is_age)
+		*ret = ms < now_ns / 1000000u ? now_ns - ms * 1000000u : 0;
+	else if (ms <= UINT64_MAX / 1000000u)
+		*ret = ms * 1000000u;
+	return is_age || ms <= UINT64_MAX / 1000000u ? 0 : -1;
 }
