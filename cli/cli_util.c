@@ -262,11 +262,14 @@ int cli_parse_time_ns(const char *text, uint64_t *ret)
 	}
 	if (cli_parse_duration_ms(text, &ms) < 0)
 		return -1;
-	const int is_age = *end != 0;
-	const uint64_t now_ns = cli_now_ns();
-	if (is_age)
+	if (*end) {
+		const uint64_t now_ns = cli_now_ns();
+
 		*ret = ms < now_ns / 1000000u ? now_ns - ms * 1000000u : 0;
-	else if (ms <= UINT64_MAX / 1000000u)
-		*ret = ms * 1000000u;
-	return is_age || ms <= UINT64_MAX / 1000000u ? 0 : -1;
+		return 0;
+	}
+	if (ms > UINT64_MAX / 1000000u)
+		return -1;
+	*ret = ms * 1000000u;
+	return 0;
 }

@@ -68,7 +68,7 @@ static void print_group(enum cli_group group, const char *title)
 
 static int print_help(void)
 {
-	(void)printf("Usage: holt VERB [OPTIONS]\n\n"
+	(void)printf("Usage: holt VERB [OPTIONS]\n"
 		     "Runs commands in micro-VMs made from OCI images.\n\n");
 	print_group(CLI_RUNNING, "work in boxes");
 	print_group(CLI_BOXES, "the life of boxes");
