@@ -32,6 +32,7 @@ struct channels {
 	int control[2];
 	int bulk[2];
 	int console[2];
+	int qmp[2];
 	int net[2];
 };
 
@@ -39,11 +40,12 @@ struct channels {
 	((struct channels){.control = {FD_NONE, FD_NONE}, \
 		.bulk = {FD_NONE, FD_NONE},               \
 		.console = {FD_NONE, FD_NONE},            \
+		.qmp = {FD_NONE, FD_NONE},                \
 		.net = {FD_NONE, FD_NONE}})
 
 static void channels_done(struct channels *c)
 {
-	int *const pairs[] = {c->control, c->bulk, c->console, c->net};
+	int *const pairs[] = {c->control, c->bulk, c->console, c->qmp, c->net};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
 		pairs[i][0] = fd_close(pairs[i][0]);
@@ -54,7 +56,7 @@ static void channels_done(struct channels *c)
 
 static int channels_open(struct channels *c, holt_error **reterr)
 {
-	int *const pairs[] = {c->control, c->bulk, c->console};
+	int *const pairs[] = {c->control, c->bulk, c->console, c->qmp};
 
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
 		int r = fd_socketpair(pairs[i]);
@@ -165,6 +167,7 @@ static int spawn(const struct vm_spec *spec, const struct channels *c, const cha
 		{c->console[1], QEMU_FD_CONSOLE},
 		{c->net[1], QEMU_FD_NET},
 		{spec->lock_fd, QEMU_FD_LOCK},
+		{c->qmp[1], QEMU_FD_QMP},
 	};
 	const struct proc_spec proc = {
 		.path = program,
@@ -203,6 +206,7 @@ static int qemu_start(const struct vm_spec *spec, struct vm *ret, holt_error **r
 		.control_fd = take_fd(c.control[0]),
 		.bulk_fd = take_fd(c.bulk[0]),
 		.console_fd = take_fd(c.console[0]),
+		.qmp_fd = take_fd(c.qmp[0]),
 	};
 	return 0;
 }

@@ -143,6 +143,12 @@ static void add_console(struct args *a, const struct vm_spec *spec)
 	}
 }
 
+static void add_monitor(struct args *a)
+{
+	args_opt(a, "-chardev", "socket,id=qmp,fd=%d", QEMU_FD_QMP);
+	args_opt(a, "-mon", "chardev=qmp,mode=control");
+}
+
 static void add_lane(struct args *a, const char *id, int fd, int nr)
 {
 	args_opt(a, "-chardev", "socket,id=%s,fd=%d", id, fd);
@@ -218,6 +224,7 @@ int qemu_argv_build(const struct vm_spec *spec, char ***ret_argv, holt_error **r
 	add_machine(&a, spec);
 	add_kernel(&a, cmdline);
 	add_console(&a, spec);
+	add_monitor(&a);
 	args_opt(&a, "-device", "virtio-serial-device,id=ports,max_ports=%d", SERIAL_PORTS_MAX);
 	add_lane(&a, "control", QEMU_FD_CONTROL, QEMU_PORT_CONTROL);
 	add_lane(&a, "bulk", QEMU_FD_BULK, QEMU_PORT_BULK);

@@ -19,7 +19,8 @@ enum qemu_fd {
 	QEMU_FD_BULK = 8,
 	QEMU_FD_CONSOLE = 9,
 	QEMU_FD_NET = 10,
-	QEMU_FD_LOCK = 11
+	QEMU_FD_LOCK = 11,
+	QEMU_FD_QMP = 12
 };
 
 /* Names of the two ports and serial numbers of the two disks, as the agent looks for them. The

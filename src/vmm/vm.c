@@ -23,4 +23,5 @@ void vm_kill(struct vm *vm, int *ret_status)
 	vm->control_fd = fd_close(vm->control_fd);
 	vm->bulk_fd = fd_close(vm->bulk_fd);
 	vm->console_fd = fd_close(vm->console_fd);
+	vm->qmp_fd = fd_close(vm->qmp_fd);
 }

@@ -33,13 +33,15 @@ struct vm {
 	int control_fd; /* non-blocking stream sockets */
 	int bulk_fd;
 	int console_fd; /* read side: guest console and QEMU's own messages */
+	int qmp_fd; /* QEMU's monitor (qmp.h), non-blocking; none with the fake engine */
 };
 
 #define VM_INIT                                 \
 	((struct vm){.proc = {.pidfd = -EBADF}, \
 		.control_fd = -EBADF,           \
 		.bulk_fd = -EBADF,              \
-		.console_fd = -EBADF})
+		.console_fd = -EBADF,           \
+		.qmp_fd = -EBADF})
 
 struct vm_engine {
 	const char *name;
