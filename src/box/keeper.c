@@ -346,10 +346,10 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	k->record.ready_us = clock_mono_us() - k->started_us;
 	k->record.vmm_pid = m->vm.proc.pid;
 	k->record.attempts = k->attempts;
+	keeper_record(k, BOX_RUNNING);
 	struct keeper_client *c;
 	DL_FOREACH (k->clients, c)
 		client_send_ready(c);
-	keeper_record(k, BOX_RUNNING);
 	keeper_tell(k, "start", NULL);
 }
 

@@ -348,7 +348,10 @@ static int reach_locked(struct holt_box *b, struct session **ret, holt_error **r
 		r = loop_start(b->home->loop, reterr);
 		if (r == 0)
 			r = door_knock(b->home->boxes_fd, b->rec.id, b->home->loop, &b->session,
-				reterr);
+				b->ended ? NULL : reterr);
+		/* What this handle saw of the end says more than that nobody is there. */
+		if (r < 0 && b->ended)
+			r = session_why(b->ended->session, reterr);
 	}
 	if (r == 0)
 		*ret = b->session;

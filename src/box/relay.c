@@ -266,8 +266,9 @@ static int client_request(struct relay *r, struct relay_client *c, const struct 
 static int client_open(
 	struct relay *r, struct relay_client *c, const struct wire_msg *msg, const char **ret_what)
 {
-	if (msg->stream == 0) {
-		*ret_what = "a request without a stream";
+	if (msg->stream == 0 ||
+		(msg->op == WIRE_OP_exec && msg->exec.out_credit > WIRE_CREDIT_MAX)) {
+		*ret_what = "a request without a stream, or with too much credit";
 		return -EPROTO;
 	}
 	if (msg->op == WIRE_OP_attach)

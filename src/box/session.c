@@ -372,6 +372,14 @@ int session_wait_ready(struct session *s, uint64_t timeout_ms, holt_cancel *canc
 	return r;
 }
 
+int session_why(struct session *s, holt_error **reterr)
+{
+	session_lock(s);
+	const int r = session_end_error(s, reterr);
+	session_unlock(s);
+	return r;
+}
+
 bool session_alive(struct session *s)
 {
 	session_lock(s);

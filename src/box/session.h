@@ -64,6 +64,8 @@ int session_wait_gone(struct session *s, uint64_t timeout_ms, holt_error **reter
 int session_wait_end(struct session *s, uint64_t timeout_ms, holt_cancel *cancel,
 	struct session_end *ret, holt_error **reterr);
 bool session_alive(struct session *s);
+/* As session_end_error, without the lock. */
+int session_why(struct session *s, holt_error **reterr);
 
 const char *session_box_id(const struct session *s);
 void session_lock(struct session *s);

@@ -63,8 +63,8 @@ enum wire_exec_flags {
 
 enum wire_signal_flags {
 	WIRE_SIGNAL_ALL = 1 << 0,
-	WIRE_SIGNAL_HANGUP = 1 << 1 /* the client is gone: SIGHUP to a terminal's session (all others:
-				       signo), and SIGKILL to all after a second */
+	WIRE_SIGNAL_HANGUP = 1 << 1 /* the client is gone: SIGHUP to a terminal's session (all
+				       others: signo), and SIGKILL to all after a second */
 };
 
 enum wire_exit_kind {
