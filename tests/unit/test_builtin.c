@@ -579,8 +579,11 @@ START_TEST(timed_out)
 		.flags = WIRE_EXEC_BUILTIN | WIRE_EXEC_STDIN,
 		.timeout_ms = 200};
 
-	job_run(&j, &r);
+	job_start(&j, &r);
+	ck_assert(job_wait(&j, &r, WAIT_MS));
 	check_exit(&r, WIRE_SIGNALED, SIGKILL, WIRE_EXIT_TIMED_OUT);
+	check_out(&r.out[0], "");
+	check_out(&r.out[1], "");
 	run_free(&r);
 }
 END_TEST
