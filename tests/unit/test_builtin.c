@@ -574,7 +574,7 @@ END_TEST
 /* K07: time-outs are those of execs. */
 START_TEST(timed_out)
 {
-	struct run r;
+	static struct run r;
 	const struct job j = {.argv = {"tar-in", base},
 		.flags = WIRE_EXEC_BUILTIN | WIRE_EXEC_STDIN,
 		.timeout_ms = 200};
