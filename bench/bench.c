@@ -6,16 +6,15 @@
  * stderr. One thread; only the public API and child processes.
  *
  *   boot_to_agent         from QEMU's start to the agent's first word (holt_box_get_info: hello_us)
- *   boot_to_first_output  from the call of holt_box_start until the first byte that `echo` wrote is
- *                         here: image lookup, disk, keeper, boot, mounts, exec
- *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the home,
- *                         the end of the machine and the removal of the box
- *   exec_true             busybox `true` in a running box, holt_exec_start to holt_exec_wait's
- * return; baseline host_exec: the same busybox, spawned and awaited on the host pss_idle_box QEMU
- * and keeper of a box that did nothing for two seconds; baseline: the plain machine's QEMU at its
- * line of output import                a plain tar of one layer into a new home: bytes of the tar
- * by the time of holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on the same file, which
- * neither computes a digest nor forces anything to the disk
+ *   boot_to_first_output  from the call of holt_box_create until the first byte that `echo` wrote
+ * is here: image lookup, disk, keeper, boot, mounts, exec cli_run               `holt run IMAGE
+ * true`, from spawn to exit: also the opening of the home, the end of the machine and the removal
+ * of the box exec_true             busybox `true` in a running box, holt_exec_start to
+ * holt_exec_wait's return; baseline host_exec: the same busybox, spawned and awaited on the host
+ * pss_idle_box QEMU and keeper of a box that did nothing for two seconds; baseline: the plain
+ * machine's QEMU at its line of output import                a plain tar of one layer into a new
+ * home: bytes of the tar by the time of holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on
+ * the same file, which neither computes a digest nor forces anything to the disk
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -95,7 +94,8 @@ static holt_box *start_box(struct bench *b, const char *image, struct start *s)
 
 	options.argv = argv;
 	const double start = now_ms();
-	if (holt_box_start(b->home, image, NULL, &box, &error) < 0)
+	if (holt_box_create(b->home, image, NULL, &box, &error) < 0 ||
+		holt_box_start(box, NULL, NULL, &error) < 0)
 		die("cannot start a box", error);
 	if (holt_exec_start(box, &options, &exec, &error) < 0 ||
 		holt_exec_read(exec, HOLT_STDOUT, &byte, 1, READ_TIMEOUT_MS, &len, &error) < 0)
@@ -223,7 +223,8 @@ static void bench_pss(struct bench *b)
 		holt_box_info info = HOLT_BOX_INFO_INIT;
 		if (plain_boot(&b->plain, &unused, &base) < 0)
 			exit(1);
-		if (holt_box_start(b->home, b->image, NULL, &box, &error) < 0)
+		if (holt_box_create(b->home, b->image, NULL, &box, &error) < 0 ||
+			holt_box_start(box, NULL, NULL, &error) < 0)
 			die("cannot start a box", error);
 		(void)sleep(IDLE_S);
 		(void)holt_box_get_info(box, &info);

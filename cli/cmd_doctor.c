@@ -22,19 +22,17 @@ static void print_checks(const holt_doctor *doctor)
 
 static int doctor_main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {0}};
+	static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {0}};
 	holt_doctor *doctor = NULL;
 	holt_error *error = NULL;
 	int json = 0;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (c == 'j')
 			json = 1;
 		else
-			return cli_usage(
-				CLI_USAGE, "doctor", "unknown option '%.64s'", argv[optind - 1]);
+			return cli_bad_option(CLI_USAGE, "doctor", c, argv);
 	}
 	if (optind < argc)
 		return cli_usage(CLI_USAGE, "doctor", "unexpected argument '%.64s'", argv[optind]);
@@ -53,6 +51,7 @@ static int doctor_main(int argc, char **argv)
 const struct cli_verb verb_doctor = {
 	.name = "doctor",
 	.summary = "tell whether boxes can run on this host, and what to do if not",
+	.group = CLI_HOST,
 	.help = "Usage: holt doctor [--json]\n\n"
 		"Checks the accelerator, QEMU, the guest kernel, the home and the jail's layers.\n"
 		"Exits with 0 if a box can run, else with 1.\n\n"

@@ -7,12 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static int bad_option(int c, char **argv)
-{
-	return cli_usage(CLI_USAGE, "image", "%s '%.64s'",
-		c == ':' ? "a value is missing for" : "unknown option", argv[optind - 1]);
-}
-
 static void show_progress(uint64_t done, uint64_t total, void *user)
 {
 	static const unsigned mib = 1u << 20;
@@ -43,7 +37,7 @@ static int import_main(int argc, char **argv, holt_home *home)
 		else if (c == 'q')
 			quiet = 1;
 		else
-			return bad_option(c, argv);
+			return cli_bad_option(CLI_USAGE, "image", c, argv);
 	}
 	if (optind + 1 != argc)
 		return cli_usage(CLI_USAGE, "image", "import takes one PATH");
@@ -60,17 +54,6 @@ static int import_main(int argc, char **argv, holt_home *home)
 	return cli_finish();
 }
 
-static void print_size(uint64_t bytes, char *out, size_t cap)
-{
-	static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-	double value = (double)bytes;
-	size_t i = 0;
-
-	for (; value >= 1000 && i < 4; i++)
-		value /= 1000;
-	(void)snprintf(out, cap, i ? "%.1f %s" : "%.0f %s", value, units[i]);
-}
-
 static void print_row(const holt_image *image)
 {
 	const char *name = holt_image_name(image);
@@ -79,7 +62,7 @@ static void print_row(const holt_image *image)
 	char date[32] = "";
 	struct tm tm;
 
-	print_size(holt_image_size_bytes(image), size, sizeof size);
+	cli_format_bytes(size, sizeof size, holt_image_size_bytes(image), 1000);
 	if (localtime_r(&when, &tm))
 		(void)strftime(date, sizeof date, "%Y-%m-%d %H:%M", &tm);
 	(void)printf("%-32s %.12s  %10s  %s\n", *name ? name : "<none>",
@@ -102,7 +85,7 @@ static int ls_main(int argc, char **argv, holt_home *home)
 		else if (c == 'q')
 			quiet = 1;
 		else
-			return bad_option(c, argv);
+			return cli_bad_option(CLI_USAGE, "image", c, argv);
 	}
 	if (optind < argc)
 		return cli_usage(CLI_USAGE, "image", "ls takes no argument");
@@ -146,8 +129,7 @@ static int inspect_main(int argc, char **argv, holt_home *home)
 		holt_image_free(image);
 	}
 	(void)printf("]\n");
-	const int written = cli_finish();
-	return status ? status : written;
+	return cli_finish_with(status);
 }
 
 static int rm_main(int argc, char **argv, holt_home *home)
@@ -164,8 +146,7 @@ static int rm_main(int argc, char **argv, holt_home *home)
 		else
 			(void)printf("%s\n", argv[i]);
 	}
-	const int written = cli_finish();
-	return status ? status : written;
+	return cli_finish_with(status);
 }
 
 static const struct {
@@ -207,6 +188,7 @@ static int image_main(int argc, char **argv)
 const struct cli_verb verb_image = {
 	.name = "image",
 	.summary = "import, list, inspect and remove images",
+	.group = CLI_HOST,
 	.help = "Usage: holt image import PATH [--name REF] [--json] [-q]\n"
 		"       holt image ls [--json] [-q]\n"
 		"       holt image inspect IMAGE...\n"

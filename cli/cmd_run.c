@@ -1,306 +1,228 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * holt run: one program in a box of its own. The main thread boots, pumps the streams and cleans
- * up; a second thread takes SIGINT, SIGTERM, SIGHUP and SIGQUIT: the first goes to the program
- * where it runs already, every other one ends the call.
+ * holt run: a box for one program. Without --name and -d the box goes with its program; with either
+ * of them it stays, unless --rm says otherwise. A box that stays also stays when its program could
+ * not be started: it can be inspected, and removed.
  */
-#include "cli.h"
+#include "exec_args.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#define ENV_MAX 8192
-
-struct run {
+static struct run {
+	struct exec_args args;
 	holt_box_options box;
-	holt_exec_options exec;
 	const char *image;
-	char *env[ENV_MAX + 1];
-	size_t n_env;
 	const char *entrypoint[2];
-	int interactive;
+	int rm;
+} run = {.args = {.exec = HOLT_EXEC_OPTIONS_INIT}, .box = HOLT_BOX_OPTIONS_INIT};
 
-	pthread_mutex_t lock; /* of what the signal thread looks at */
-	holt_cancel *cancel;
-	holt_exec *running;
-	int forwarded;
-	int signal; /* that ended the call, or 0 */
+enum {
+	OPT_CPUS = OPT_OF_VERB,
+	OPT_DISK,
+	OPT_ENTRYPOINT,
+	OPT_HOSTNAME,
+	OPT_LOG_SIZE,
+	OPT_NAME,
+	OPT_RM,
+	OPT_STOP_SIGNAL,
+	OPT_STOP_TIMEOUT
 };
 
 static int bad(const char *what, const char *value)
 {
-	return cli_usage(CLI_RUN_FAILED, "run", "%s '%.64s'", what, value);
+	return exec_args_bad(&run.args, what, value);
 }
 
-/* "K=V", or "K" for holt's own value of it, as docker does: unset there is unset here. */
-static int add_env(struct run *r, char *text)
-{
-	if (*text == 0 || *text == '=')
-		return bad("environment variable without a name:", text);
-	if (r->n_env == ENV_MAX)
-		return cli_usage(CLI_RUN_FAILED, "run", "more than %d times -e", ENV_MAX);
-	if (strchr(text, '=')) {
-		r->env[r->n_env++] = text;
-		return 0;
-	}
-	const size_t len = strlen(text);
-	char **var = environ;
-	while (*var && (strncmp(*var, text, len) != 0 || (*var)[len] != '='))
-		var++;
-	r->env[r->n_env++] = *var ? *var : text;
-	return 0;
-}
-
-static int set_memory(struct run *r, const char *text)
+static int set_memory(const char *text)
 {
 	uint64_t bytes = 0;
 
 	if (cli_parse_bytes(text, &bytes) < 0 || bytes >> 20 == 0 || bytes >> 20 > UINT32_MAX)
 		return bad("--memory is not a size such as 512m or 2g:", text);
-	r->box.memory_mib = (uint32_t)(bytes >> 20);
+	run.box.memory_mib = (uint32_t)(bytes >> 20);
 	return 0;
 }
 
-enum { OPT_CPUS = 256, OPT_ENTRYPOINT, OPT_HOSTNAME, OPT_MEMORY, OPT_RM, OPT_TIMEOUT, OPT_LATER };
+static int set_stop_signal(const char *text)
+{
+	int number = 0;
 
-static int take_option(struct run *r, int c, char **argv)
+	if (cli_parse_signal(text, &number) < 0)
+		return bad("--stop-signal is not a signal such as TERM or 15:", text);
+	run.box.stop_signal = number;
+	return 0;
+}
+
+/* The options that say what the box is like. */
+static int take_box_option(int c)
 {
 	switch (c) {
-	case 'e':
-		return add_env(r, optarg);
-	case 'i':
-		r->interactive = 1;
-		return 0;
-	case 'u':
-		r->exec.user = optarg;
-		return 0;
-	case 'w':
-		r->exec.cwd = optarg;
-		return *optarg == '/' ? 0 : bad("-w is not an absolute path:", optarg);
 	case 'm':
-	case OPT_MEMORY:
-		return set_memory(r, optarg);
+		return set_memory(optarg);
 	case OPT_CPUS:
-		return cli_parse_count(optarg, &r->box.cpus) < 0
+		return cli_parse_count(optarg, &run.box.cpus) < 0
 			       ? bad("--cpus is not a whole number:", optarg)
 			       : 0;
-	case OPT_ENTRYPOINT:
-		r->entrypoint[0] = *optarg ? optarg : NULL;
-		r->exec.entrypoint = r->entrypoint;
-		return 0;
-	case OPT_HOSTNAME:
-		r->box.hostname = optarg;
-		return 0;
-	case OPT_RM:
-		return 0;
-	case OPT_TIMEOUT:
-		return cli_parse_duration_ms(optarg, &r->exec.timeout_ms) < 0
-			       ? bad("--timeout is not a time such as 10, 1.5s or 2m:", optarg)
+	case OPT_DISK:
+		return cli_parse_bytes(optarg, &run.box.disk_bytes) < 0
+			       ? bad("--disk is not a size such as 10g:", optarg)
 			       : 0;
-	case 'd':
-	case 'p':
-	case 't':
-	case 'v':
-	case OPT_LATER:
-		return bad("not supported yet:", argv[optind - 1]);
-	case ':':
-		return bad("a value is missing for", argv[optind - 1]);
-	default:
-		return bad("unknown option", argv[optind - 1]);
+	case OPT_HOSTNAME:
+		run.box.hostname = optarg;
+		return 0;
+	case OPT_LOG_SIZE:
+		return cli_parse_bytes(optarg, &run.box.log_bytes) < 0
+			       ? bad("--log-size is not a size such as 10m:", optarg)
+			       : 0;
+	case OPT_NAME:
+		run.box.name = optarg;
+		return 0;
+	case OPT_STOP_SIGNAL:
+		return set_stop_signal(optarg);
+	default: /* OPT_STOP_TIMEOUT */
+		return cli_parse_grace_ms(optarg, &run.box.stop_grace_ms) < 0
+			       ? bad("--stop-timeout is not a time such as 10 or 1m:", optarg)
+			       : 0;
 	}
 }
 
-static int parse(struct run *r, int argc, char **argv)
+static int take_option(int c, char **argv)
+{
+	switch (c) {
+	case 'm':
+	case OPT_CPUS:
+	case OPT_DISK:
+	case OPT_HOSTNAME:
+	case OPT_LOG_SIZE:
+	case OPT_NAME:
+	case OPT_STOP_SIGNAL:
+	case OPT_STOP_TIMEOUT:
+		return take_box_option(c);
+	case OPT_ENTRYPOINT:
+		run.entrypoint[0] = *optarg ? optarg : NULL;
+		run.args.exec.entrypoint = run.entrypoint;
+		return 0;
+	case OPT_RM:
+		run.rm = 1;
+		return 0;
+	case 'p':
+		return bad("published ports are not supported yet: -p", optarg);
+	case 'v':
+		return bad("volumes are not supported yet: -v", optarg);
+	default:
+		return exec_args_take(&run.args, c, argv);
+	}
+}
+
+static int parse(int argc, char **argv)
 {
 	static const struct option options[] = {{"cpus", required_argument, NULL, OPT_CPUS},
-		{"detach", no_argument, NULL, 'd'},
+		{"detach", no_argument, NULL, 'd'}, {"disk", required_argument, NULL, OPT_DISK},
 		{"entrypoint", required_argument, NULL, OPT_ENTRYPOINT},
 		{"env", required_argument, NULL, 'e'},
+		{"env-file", required_argument, NULL, OPT_ENV_FILE},
 		{"hostname", required_argument, NULL, OPT_HOSTNAME},
 		{"interactive", no_argument, NULL, 'i'},
-		{"memory", required_argument, NULL, OPT_MEMORY},
-		{"name", required_argument, NULL, OPT_LATER},
+		{"log-size", required_argument, NULL, OPT_LOG_SIZE},
+		{"memory", required_argument, NULL, 'm'},
+		{"name", required_argument, NULL, OPT_NAME},
+		{"pids-limit", required_argument, NULL, OPT_PIDS_LIMIT},
 		{"publish", required_argument, NULL, 'p'}, {"rm", no_argument, NULL, OPT_RM},
+		{"stop-signal", required_argument, NULL, OPT_STOP_SIGNAL},
+		{"stop-timeout", required_argument, NULL, OPT_STOP_TIMEOUT},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT}, {"tty", no_argument, NULL, 't'},
 		{"user", required_argument, NULL, 'u'}, {"volume", required_argument, NULL, 'v'},
 		{"workdir", required_argument, NULL, 'w'}, {0}};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "+:de:im:p:tu:v:w:", options, NULL)) != -1) {
-		const int status = take_option(r, c, argv);
+		const int status = take_option(c, argv);
 		if (status)
 			return status;
 	}
 	if (optind == argc)
 		return cli_usage(CLI_RUN_FAILED, "run", "no IMAGE given");
-	r->image = argv[optind];
-	r->exec.argv = (const char *const *)(argv + optind + 1);
-	r->exec.env = (const char *const *)r->env;
-	r->exec.flags = HOLT_EXEC_IMAGE | (r->interactive ? HOLT_EXEC_STDIN : 0);
-	return 0;
-}
-
-static void on_signal(struct run *r, int sig)
-{
-	(void)pthread_mutex_lock(&r->lock);
-	if (r->running && !r->forwarded) {
-		r->forwarded = 1;
-		(void)holt_exec_signal(r->running, sig);
-	} else {
-		r->signal = sig;
-		holt_cancel_trigger(r->cancel);
-	}
-	(void)pthread_mutex_unlock(&r->lock);
-}
-
-static const int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
-
-/* All of them; but a hang-up that the caller wants ignored, as nohup does, stays ignored. (A shell
- * starts its background jobs with SIGINT ignored, which is no such wish.) */
-static sigset_t awaited_signals(void)
-{
-	struct sigaction hup;
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	for (size_t i = 0; i < sizeof ending_signals / sizeof ending_signals[0]; i++)
-		(void)sigaddset(&set, ending_signals[i]);
-	if (sigaction(SIGHUP, NULL, &hup) == 0 && hup.sa_handler == SIG_IGN)
-		(void)sigdelset(&set, SIGHUP);
-	return set;
-}
-
-static void *signal_thread(void *arg)
-{
-	const sigset_t set = awaited_signals();
-	int sig = 0;
-
-	/* SIGUSR1 of our own process is main's word that it is over. */
-	while (sigwait(&set, &sig) == 0 && sig != SIGUSR1)
-		on_signal(arg, sig);
-	return NULL;
-}
-
-static int block_signals(void)
-{
-	const sigset_t set = awaited_signals();
-
-	return pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
-static void set_running(struct run *r, holt_exec *exec)
-{
-	(void)pthread_mutex_lock(&r->lock);
-	r->running = exec;
-	(void)pthread_mutex_unlock(&r->lock);
+	run.image = argv[optind];
+	run.args.exec.argv = (const char *const *)(argv + optind + 1);
+	return exec_args_finish(&run.args);
 }
 
 /* Returns the exit code, or -1 with an error. */
-static int run_in_box(struct run *r, holt_home *home, holt_error **reterr)
+static int start(struct foreground *f, holt_box *box, holt_error **reterr)
 {
-	holt_exit result = HOLT_EXIT_INIT;
+	holt_start_options options = HOLT_START_OPTIONS_INIT;
+	holt_exec *program = NULL;
+	const int detach = f->detach;
+
+	options.cancel = f->cancel;
+	options.flags = detach ? HOLT_START_DETACHED : 0;
+	if (holt_box_start(box, &options, detach ? NULL : &program, reterr) < 0)
+		return -1;
+	if (!detach) {
+		const int code = foreground_pump(f, program, reterr);
+		holt_exec_free(program);
+		return code;
+	}
+	(void)printf("%s\n", holt_box_id(box));
+	return cli_finish() == CLI_OK ? CLI_OK : CLI_RUN_FAILED;
+}
+
+static int run_in_box(struct foreground *f, holt_home *home, holt_error **reterr)
+{
 	holt_box *box = NULL;
-	holt_exec *exec = NULL;
+	int code = -1;
 
-	int status = holt_box_start(home, r->image, &r->box, &box, reterr);
-	if (status == 0)
-		status = holt_exec_start(box, &r->exec, &exec, reterr);
-	if (status == 0) {
-		set_running(r, exec);
-		status = holt_exec_pump(exec, r->interactive ? STDIN_FILENO : -1, STDOUT_FILENO,
-			STDERR_FILENO, &result, reterr);
-		set_running(r, NULL);
-	}
-	holt_exec_free(exec);
+	run.args.exec.cancel = f->cancel;
+	if (holt_box_create(home, run.image, &run.box, &box, reterr) == 0)
+		code = start(f, box, reterr);
 	holt_box_close(box);
-	if (status == 0 && (result.flags & HOLT_EXIT_TIMED_OUT))
-		(void)fprintf(stderr,
-			"holt: the command was killed after its time-out of %llu ms\n",
-			(unsigned long long)r->exec.timeout_ms);
-	if (status == 0 && (result.flags & HOLT_EXIT_OOM))
-		(void)fprintf(stderr, "holt: the command ran out of memory; see --memory\n");
-	return status == 0 ? result.code : -1;
-}
-
-/* What a shell expects of a writer whose reader is gone. */
-static int broken_pipe(void)
-{
-	sigset_t set;
-
-	(void)sigemptyset(&set);
-	(void)sigaddset(&set, SIGPIPE);
-	(void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	(void)raise(SIGPIPE);
-	return 128 + SIGPIPE;
-}
-
-static int run_signals(struct run *r, holt_home *home)
-{
-	holt_error *error = NULL;
-	pthread_t signals;
-
-	if (pthread_create(&signals, NULL, signal_thread, r) != 0)
-		return cli_usage(CLI_RUN_FAILED, "run", "cannot start a thread");
-	int code = run_in_box(r, home, &error);
-	(void)pthread_kill(signals, SIGUSR1);
-	(void)pthread_join(signals, NULL);
-	if (code < 0 && r->signal) {
-		holt_error_free(error);
-		return 128 + r->signal;
-	}
-	if (code < 0 && holt_error_errno(error) == EPIPE &&
-		strcmp(holt_error_stage(error), "output") == 0) {
-		holt_error_free(error);
-		return broken_pipe();
-	}
-	return code < 0 ? cli_error(holt_error_exit_code(error), error) : code;
+	return code;
 }
 
 static int run_main(int argc, char **argv)
 {
-	static struct run r = {.box = HOLT_BOX_OPTIONS_INIT,
-		.exec = HOLT_EXEC_OPTIONS_INIT,
-		.lock = PTHREAD_MUTEX_INITIALIZER};
-	holt_home *home = NULL;
-	holt_error *error = NULL;
+	struct foreground *f = &run.args.foreground;
 
-	int status = parse(&r, argc, argv);
+	f->verb = "run";
+	f->work = run_in_box;
+	const int status = parse(argc, argv);
 	if (status)
 		return status;
-	(void)block_signals();
-	if (holt_cancel_new(&r.cancel, &error) < 0 || holt_home_open(NULL, &home, &error) < 0) {
-		holt_cancel_free(r.cancel);
-		return cli_error(CLI_RUN_FAILED, error);
-	}
-	r.box.cancel = r.exec.cancel = r.cancel;
-	status = run_signals(&r, home);
-	holt_home_close(home);
-	holt_cancel_free(r.cancel);
-	return status;
+	run.args.exec.flags |= HOLT_EXEC_IMAGE;
+	run.box.program = &run.args.exec;
+	if ((run.box.name || f->detach) && !run.rm)
+		run.box.flags |= HOLT_BOX_KEEP;
+	return foreground_run(f);
 }
 
 const struct cli_verb verb_run = {
 	.name = "run",
 	.summary = "run a command in a new box",
+	.group = CLI_RUNNING,
 	.help = "Usage: holt run [OPTIONS] IMAGE [COMMAND [ARG...]]\n\n"
-		"Runs a command in a new micro-VM made from IMAGE, and removes it when the\n"
-		"command has ended. Without COMMAND the image's Entrypoint and Cmd run.\n\n"
+		"Runs a command, or the image's own, in a new micro-VM. At its end the box is\n"
+		"removed; with --name or -d it stays, stopped, until 'holt rm'.\n\n"
 		"Options:\n"
-		"      --cpus N          number of CPUs (1)\n"
-		"      --entrypoint CMD  instead of the image's Entrypoint; \"\" for none\n"
-		"  -e, --env K[=V]       set a variable; without =V take holt's own value\n"
-		"      --hostname NAME   name of the machine (the box's id)\n"
-		"  -i, --interactive     connect stdin\n"
-		"  -m, --memory SIZE     such as 512m (the default) or 2g, at least 128m\n"
-		"      --rm              remove the box at the end; always so\n"
-		"      --timeout TIME    kill the command after TIME, such as 10, 1.5s or 2m\n"
-		"  -u, --user USER       name or number, with :GROUP if wanted\n"
-		"  -w, --workdir DIR     made where missing\n\n"
+		"      --cpus N            number of CPUs (1)\n"
+		"  -d, --detach            let it run on, and print the box's id\n"
+		"      --disk SIZE         virtual size of the box's disk (10g)\n"
+		"      --entrypoint CMD    instead of the image's Entrypoint; \"\" for none\n"
+		"  -e, --env K[=V]         set a variable; without =V take holt's own value\n"
+		"      --env-file FILE     a K[=V] a line\n"
+		"      --hostname NAME     name of the machine (the box's id)\n"
+		"  -i, --interactive       connect stdin\n"
+		"      --log-size SIZE     newest output that is kept for 'holt logs' (10m)\n"
+		"  -m, --memory SIZE       at least 128m (512m)\n"
+		"      --name NAME         call the box so, and keep it\n"
+		"      --pids-limit N      processes and threads at once (4096)\n"
+		"      --rm                remove the box at the end all the same\n"
+		"      --stop-signal SIG   what 'holt stop' sends (the image's, else TERM)\n"
+		"      --stop-timeout TIME before 'holt stop' kills (10)\n"
+		"      --timeout TIME      kill the command after TIME, such as 10, 1.5s or 2m\n"
+		"  -t, --tty               on a terminal of its own; with -i it has yours\n"
+		"  -u, --user USER         name or number, with :GROUP if wanted\n"
+		"  -w, --workdir DIR       made where missing\n\n"
 		"Exit status: the command's own; 124 after a time-out, 125 if holt failed, 126 if\n"
 		"the command cannot be executed, 127 if it was not found, 128+N if signal N\n"
 		"killed it.\n\n"

@@ -14,6 +14,7 @@ static int version_main(int argc, char **argv)
 const struct cli_verb verb_version = {
 	.name = "version",
 	.summary = "print the version",
+	.group = CLI_HOST,
 	.help = "Usage: holt version\n\nPrints the version of holt.\n\nExample:\n  holt version\n",
 	.main = version_main,
 };

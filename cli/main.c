@@ -8,10 +8,27 @@
 #include <unistd.h>
 
 static const struct cli_verb *const verbs[] = {
+	&verb_cp,
 	&verb_doctor,
+	&verb_events,
+	&verb_exec,
 	&verb_image,
+	&verb_inspect,
+	&verb_kill,
+	&verb_logs,
+	&verb_pause,
+	&verb_prune,
+	&verb_ps,
+	&verb_rename,
+	&verb_restart,
+	&verb_rm,
 	&verb_run,
+	&verb_start,
+	&verb_stats,
+	&verb_stop,
+	&verb_unpause,
 	&verb_version,
+	&verb_wait,
 };
 
 #define N_VERBS (sizeof verbs / sizeof verbs[0])
@@ -19,10 +36,12 @@ static const struct cli_verb *const verbs[] = {
 static void log_to_stderr(int level, const char *component, const char *message, void *user)
 {
 	static const char *const names[] = {"error", "warn", "info", "debug"};
+	char shown[4096];
 
 	(void)user;
+	(void)cli_escape_str(shown, sizeof shown, message);
 	(void)fprintf(stderr, "holt[%ld] %s %s: %s\n", (long)getpid(), names[level & 3], component,
-		message);
+		shown);
 }
 
 /* $HOLT_LOG asks for the library's log on stderr. */
@@ -37,13 +56,25 @@ static void set_log(void)
 	}
 }
 
+static void print_group(enum cli_group group, const char *title)
+{
+	(void)printf("Verbs for %s:\n", title);
+	for (size_t i = 0; i < N_VERBS; i++) {
+		if (verbs[i]->group == group)
+			(void)printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
+	}
+	(void)printf("\n");
+}
+
 static int print_help(void)
 {
-	(void)printf("Usage: holt VERB [OPTIONS]\n\n"
-		     "Runs commands in micro-VMs made from OCI images.\n\nVerbs:\n");
-	for (size_t i = 0; i < N_VERBS; i++)
-		(void)printf("  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
-	(void)printf("\n'holt VERB --help' tells more. Environment:\n"
+	(void)printf("Usage: holt VERB [OPTIONS]\n"
+		     "Runs commands in micro-VMs made from OCI images.\n\n");
+	print_group(CLI_RUNNING, "work in boxes");
+	print_group(CLI_BOXES, "the life of boxes");
+	print_group(CLI_LOOKING, "a look at boxes");
+	print_group(CLI_HOST, "images and the host");
+	(void)printf("'holt VERB --help' tells more. Environment:\n"
 		     "  HOLT_HOME   directory with all state\n"
 		     "  HOLT_ACCEL  auto (default), kvm or tcg\n"
 		     "  HOLT_LOG    error, warn, info or debug: log to stderr\n\n"

@@ -6,36 +6,99 @@ _holt_images() {
 	"${COMP_WORDS[0]}" image ls 2>/dev/null | awk 'NR > 1 && $1 != "<none>" { print $1 }'
 }
 
+# Names of boxes, ids of those without; -a for all of them.
+_holt_boxes() {
+	"${COMP_WORDS[0]}" ps --names "$@" 2>/dev/null
+}
+
 _holt_words() {
 	mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
 }
 
-_holt_run() {
-	local current=$1 previous=$2 i
-	# Behind the image comes the command, about which the host knows nothing.
-	for ((i = 2; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
-		-e | --env | -m | --memory | -u | --user | -w | --workdir | --cpus | --entrypoint | \
-			--hostname | --timeout)
-			((++i))
-			;;
-		-*) ;;
-		*) return ;;
-		esac
-	done
-	case $previous in
-	-e | --env) mapfile -t COMPREPLY < <(compgen -v -- "$current") ;;
-	-m | --memory) _holt_words "256m 512m 1g 2g 4g" "$current" ;;
-	-u | --user | -w | --workdir | --cpus | --entrypoint | --hostname | --timeout) ;;
-	*)
-		case $current in
-		-*)
-			_holt_words "-e --env -h --help -i --interactive -m --memory -u --user -w \
-				--workdir --cpus --entrypoint --hostname --rm --timeout" "$current"
-			;;
-		*) _holt_words "$(_holt_images)" "$current" ;;
-		esac
+# _holt_flags VERB: its options without a value, then, behind a '|', those with one.
+_holt_flags() {
+	case $1 in
+	cp) echo "-a --archive -L --follow-link |" ;;
+	doctor) echo "--json |" ;;
+	events) echo "--json | --since --until" ;;
+	exec)
+		echo "-d --detach -i --interactive -t --tty | --attach -e --env --env-file \
+			--pids-limit --timeout -u --user -w --workdir"
 		;;
+	kill) echo "| -s --signal" ;;
+	logs) echo "-f --follow -t --timestamps | -n --tail" ;;
+	prune | rm) echo "-f --force |" ;;
+	ps) echo "-a --all --json --names --no-trunc -q --quiet |" ;;
+	restart | stop) echo "| -t --timeout" ;;
+	run)
+		echo "-d --detach -i --interactive --rm -t --tty | --cpus --disk --entrypoint -e --env \
+			--env-file --hostname --log-size -m --memory --name --pids-limit \
+			--stop-signal --stop-timeout --timeout -u --user -w --workdir"
+		;;
+	stats) echo "--json --no-stream |" ;;
+	*) echo "|" ;;
+	esac
+}
+
+# Whether a word is in a list of words.
+_holt_in() {
+	[[ " ${2//[$'\t\n']/ } " == *" $1 "* ]]
+}
+
+# The value of an option.
+_holt_value() {
+	case $1 in
+	-e | --env) mapfile -t COMPREPLY < <(compgen -v -- "$2") ;;
+	--env-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	-m | --memory) _holt_words "256m 512m 1g 2g 4g" "$2" ;;
+	-s | --signal | --stop-signal) _holt_words "HUP INT QUIT KILL USR1 USR2 TERM" "$2" ;;
+	esac
+}
+
+# How many words are neither options nor values, between the verb and the current one.
+_holt_plain_words() {
+	local with_value=$1 i n=0
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		if _holt_in "${COMP_WORDS[i]}" "$with_value"; then
+			((++i))
+		elif [[ ${COMP_WORDS[i]} != -* ]]; then
+			((++n))
+		fi
+	done
+	echo "$n"
+}
+
+# The place of a copy: a path of the host or BOX:PATH, where the path is the box's own business.
+_holt_place() {
+	[[ $1 != *:* && $2 != : ]] || return
+	mapfile -t COMPREPLY < <(compgen -f -- "$1"
+		compgen -S : -W "$(_holt_boxes)" -- "$1")
+	[[ ${COMPREPLY[0]-} != *: ]] || compopt -o nospace 2>/dev/null
+}
+
+_holt_verb() {
+	local verb=$1 current=$2 previous=$3 flags n
+	flags=$(_holt_flags "$verb")
+	n=$(_holt_plain_words "${flags#*|}")
+	# Behind the image or the box comes the command, about which the host knows nothing.
+	case $verb in
+	run | exec) ((n == 0)) || return ;;
+	esac
+	if _holt_in "$previous" "${flags#*|}"; then
+		_holt_value "$previous" "$current"
+		return
+	fi
+	case $verb:$current in
+	*:-*) _holt_words "${flags/|/} -h --help" "$current" ;;
+	run:*) _holt_words "$(_holt_images)" "$current" ;;
+	exec:* | kill:* | pause:* | stats:* | stop:* | unpause:*)
+		_holt_words "$(_holt_boxes)" "$current"
+		;;
+	inspect:* | restart:* | rm:* | start:* | wait:*)
+		_holt_words "$(_holt_boxes -a)" "$current"
+		;;
+	logs:* | rename:*) ((n > 0)) || _holt_words "$(_holt_boxes -a)" "$current" ;;
+	cp:*) _holt_place "$current" "$previous" ;;
 	esac
 }
 
@@ -56,16 +119,17 @@ _holt_image() {
 
 _holt() {
 	local current=$2 previous=$3
+	local verbs="cp doctor events exec help image inspect kill logs pause prune ps rename \
+		restart rm run start stats stop unpause version wait"
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		_holt_words "doctor help image run version --help --version" "$current"
+		_holt_words "$verbs --help --version" "$current"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
-	run) _holt_run "$current" "$previous" ;;
 	image) _holt_image "$current" "$previous" ;;
-	doctor) _holt_words "--json --help" "$current" ;;
-	help) _holt_words "doctor image run version" "$current" ;;
+	help) _holt_words "$verbs" "$current" ;;
+	*) _holt_verb "${COMP_WORDS[1]}" "$current" "$previous" ;;
 	esac
 }
 

@@ -2,6 +2,7 @@
 #include "agent.h"
 
 #include "boot.h"
+#include "op_box.h"
 #include "op_exec.h"
 #include "op_sys.h"
 
@@ -25,10 +26,10 @@
 /*
  * The agent: PID 1 of the machine, or with --fake a plain process for tests.
  *
- * One thread, one loop. A turn: wait for events (they only set flags), serve the control lane, take
- * input from the bulk lane, reap, look at deadlines, then give every exec that has something to do
- * its turn. The work of one turn is bounded (BULK_BUDGET frames out, one buffer in), so the control
- * lane never waits longer than that.
+ * One thread, one loop. A turn: wait for events (they only set flags), reap, serve the control
+ * lane, take input from the bulk lane, look at deadlines, then give every exec that has something
+ * to do its turn. The work of one turn is bounded (REAP_BUDGET children, BULK_BUDGET frames out,
+ * one buffer in), so the control lane never waits longer than that.
  *
  * Memory is bounded: the two lanes have fixed queues, and whoever would fill them waits instead
  * (no room for replies: the lanes are not read; no room for data: the pipes are not read). Input
@@ -41,6 +42,7 @@
 #define CONTROL_OUT (64 * 1024)
 #define BULK_IN     (128 * 1024) /* two of the longest frames */
 #define BULK_OUT    (512 * 1024)
+#define REAP_BUDGET 64 /* children reaped in one turn: a whole fork bomb may die at once */
 #define BULK_BUDGET 1 /* data frames sent in one turn, 0.3 ms each at worst */
 #define NOFILE      16384 /* 1024 streams with up to 6 descriptors each, and room */
 
@@ -243,16 +245,25 @@ static void dispatch(struct agent *a, const struct wire_msg *msg)
 		sys_setup(a, &msg->setup);
 		break;
 	case WIRE_OP_ping:
-		sys_ping(a, &msg->ping);
+		sys_ping(a, msg);
 		break;
 	case WIRE_OP_shutdown:
 		sys_shutdown(a, &msg->shutdown);
+		break;
+	case WIRE_OP_freeze:
+		box_freeze(a, msg);
+		break;
+	case WIRE_OP_stats:
+		box_stats(a, msg->stream);
 		break;
 	case WIRE_OP_exec:
 		exec_request(a, msg);
 		break;
 	case WIRE_OP_signal:
 		exec_signal(a, msg);
+		break;
+	case WIRE_OP_resize:
+		exec_resize(a, msg);
 		break;
 	case WIRE_OP_credit:
 		exec_credit(a, msg);
@@ -312,15 +323,27 @@ static void on_child(struct watch *w, uint32_t events)
 {
 	struct agent *a = (struct agent *)((char *)w - offsetof(struct agent, child_watch));
 	struct signalfd_siginfo info[8];
-	int status = 0;
-	pid_t pid;
 
 	(void)events;
 	while (read(w->fd, info, sizeof(info)) > 0)
 		;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	a->dead_waiting = true;
+}
+
+static void reap(struct agent *a)
+{
+	int status = 0;
+	pid_t pid = 0;
+
+	for (int i = 0; i < REAP_BUDGET; i++) {
+		pid = waitpid(-1, &status, WNOHANG);
+		if (pid <= 0) {
+			a->dead_waiting = false;
+			a->childless = pid < 0 && errno == ECHILD;
+			return;
+		}
 		exec_reaped(a, pid, status);
-	a->childless = pid < 0 && errno == ECHILD;
+	}
 }
 
 /* Modules wait, and nothing runs that they would disturb. */
@@ -338,6 +361,8 @@ static int64_t timeout_us(struct agent *a, bool busy)
 		return 0;
 	if (a->state == AGENT_LEAVING && (!at || a->leave_us < at))
 		at = a->leave_us;
+	if (a->freezing.until_us && (!at || a->freezing.until_us < at))
+		at = a->freezing.until_us;
 	if (late_due(a) && (!at || a->late_us < at))
 		at = a->late_us;
 	if (!at)
@@ -373,18 +398,23 @@ static void turn(struct agent *a, bool *busy)
 		struct watch *w = ev[i].data.ptr;
 		w->fn(w, ev[i].events);
 	}
+	if (a->dead_waiting)
+		reap(a);
 	*busy = serve_lane(a, &a->control, "control");
 	*busy |= serve_lane(a, &a->bulk, "bulk");
 
 	const uint64_t now = agent_now_us();
 	if (a->wake_us && a->wake_us <= now)
 		exec_timers(a, now);
+	if (a->freezing.until_us)
+		box_freeze_turn(a, now);
 	exec_run_queue(a, BULK_BUDGET);
 	if ((rc = lane_flush(&a->control)) < 0 || (rc = lane_flush(&a->bulk)) < 0)
 		agent_die(a, "cannot write to the host: %s", strerror(-rc));
 	if (late_due(a) && a->late_us <= now)
 		sys_load_late(a);
 	*busy |= a->queue && a->control.writable && a->bulk.writable;
+	*busy |= a->dead_waiting;
 	if (a->orphan_reaped)
 		exec_sweep(a);
 	if (a->state == AGENT_LEAVING && (a->leave_us <= now || all_told(a)))
@@ -442,6 +472,7 @@ int main(int argc, char **argv)
 	int rc = 0;
 
 	a->queue_end = &a->queue;
+	a->freezing.watch.fd = -EBADF;
 	a->fake = argc == 4 && strcmp(argv[1], "--fake") == 0;
 	if (a->fake) {
 		a->kmsg_fd = 2;

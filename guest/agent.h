@@ -22,6 +22,13 @@ struct watch {
 /* Modules that may wait; see sys_load_late. */
 #define AGENT_LATE_MAX 16
 
+/* A request to freeze that is not answered yet. */
+struct freezing {
+	uint32_t stream;
+	uint64_t until_us; /* 0 = there is none */
+	struct watch watch;
+};
+
 enum agent_state {
 	AGENT_GREETING, /* hello sent, the host's not seen */
 	AGENT_FRESH, /* no setup yet */
@@ -46,6 +53,9 @@ struct agent {
 	bool failed; /* ended for a reason that is not the host's wish */
 	bool orphan_reaped; /* some cgroup may have become empty */
 	bool childless; /* while leaving: nothing runs any more */
+	bool frozen; /* the execs stand still, or are about to */
+	bool dead_waiting; /* there are children to reap */
+	struct freezing freezing;
 	struct lane control;
 	struct lane bulk;
 	struct watch control_watch;
@@ -58,7 +68,7 @@ struct agent {
 	struct exec *queue; /* execs that have something to do */
 	struct exec **queue_end;
 	struct left *lefts; /* what background children keep alive */
-	uint32_t n_lefts;
+	uint32_t n_lefts; /* those with an open output */
 };
 
 /* What went wrong, fit for a pipe and for a fail frame. */

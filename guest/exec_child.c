@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -64,12 +65,6 @@ static void reset_signals(void)
 
 static void become_guest_process(void)
 {
-	const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0) {
-		(void)!write(fd, "0", 1);
-		(void)close(fd);
-	}
 	(void)setpriority(PRIO_PROCESS, 0, 0);
 	(void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){NOFILE_SOFT, NOFILE_HARD});
 }
@@ -176,7 +171,8 @@ static char **make_env(const struct wire_exec *req, const struct exec_user *user
 {
 	static char home[sizeof(user->home) + 8];
 	static char path[] = "PATH=" DEFAULT_PATH;
-	char **env = copy_list(&req->env, 2);
+	static char term[] = "TERM=xterm";
+	char **env = copy_list(&req->env, 3);
 	size_t n = req->env.count;
 	struct agent_fail f;
 
@@ -188,6 +184,8 @@ static char **make_env(const struct wire_exec *req, const struct exec_user *user
 		}
 	if (!env_get(env, "PATH"))
 		env[n++] = path;
+	if ((req->flags & WIRE_EXEC_TTY) && !env_get(env, "TERM"))
+		env[n++] = term;
 	if (!env_get(env, "HOME")) {
 		(void)snprintf(home, sizeof(home), "HOME=%s", user->home);
 		env[n++] = home;
@@ -267,11 +265,15 @@ static void run(char *const *argv, char *const *env)
 	fail(&f);
 }
 
-/* Programs that reopen /dev/stdout need the pipe to be theirs. */
-static void give_pipes(const struct exec_user *user)
+/* Programs that reopen /dev/stdout need the pipe to be theirs; a terminal keeps its group. */
+static void give_pipes(const struct exec_user *user, bool tty)
 {
 	struct stat st;
 
+	if (tty) {
+		(void)!fchown(0, user->uid, (gid_t)-1);
+		return;
+	}
 	for (int fd = 0; fd < 3; fd++)
 		if (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))
 			(void)!fchown(fd, user->uid, user->gid);
@@ -283,12 +285,15 @@ void exec_child_run(const struct exec_child *c)
 	static struct exec_user user;
 	struct agent_fail f;
 	const bool change_user = !c->fake || c->req->user.len > 0;
+	const bool tty = c->req->flags & WIRE_EXEC_TTY;
 
 	if (c->cgroup_fd >= 0)
 		(void)cgroup_enter(c->cgroup_fd);
 	take_descriptors(c);
 	(void)syscall(SYS_close_range, REPORT_FD + 1, ~0u, 0);
 	(void)setsid();
+	if (tty)
+		(void)ioctl(0, TIOCSCTTY, 0);
 	(void)umask(0022);
 	reset_signals();
 	if (c->fake)
@@ -301,7 +306,7 @@ void exec_child_run(const struct exec_child *c)
 	char **argv = copy_list(&c->req->argv, 0);
 	char **env = make_env(c->req, &user);
 	if (change_user)
-		give_pipes(&user);
+		give_pipes(&user, tty);
 	enter(c->req, &user, change_user);
 	run(argv, env);
 	_exit(127);

@@ -2,6 +2,7 @@
 #include "exec_stream.h"
 
 #include "cgroup.h"
+#include "exec_tty.h"
 #include "op_exec.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@
 
 #define DATA_FRAME   (WIRE_DATA_PREFIX + WIRE_DATA_MAX)
 #define REST_BELOW   16384
+#define REST_TTY     1024 /* the same for a terminal, which gives no more than 4 KiB at once */
 #define REST_US      1000
 #define REST_RICH_US 300
 #define WIDE_PIPE    (256 * 1024)
@@ -184,16 +186,45 @@ static void out_end(struct exec_out *o)
 	o->done = true;
 }
 
-/* Nothing may be read: it can still be over. */
-static void out_try_end(struct exec_out *o, bool late)
+/* Nobody can write any more, and nothing is left to read. */
+static bool out_is_over(const struct exec_out *o)
 {
 	int n = 1;
 
-	if (o->hup && ioctl(o->watch.fd, FIONREAD, &n) == 0 && n == 0) {
+	if (!o->hup)
+		return false;
+	if (o->exec->tty)
+		return o->exec->end_us && exec_tty_is_dry(o->watch.fd);
+	return ioctl(o->watch.fd, FIONREAD, &n) == 0 && n == 0;
+}
+
+/* Nothing may be read: it can still be over. */
+static void out_try_end(struct exec_out *o, bool late)
+{
+	if (out_is_over(o)) {
 		agent_close(o->exec->agent, &o->watch);
 		out_end(o);
 	} else if (late && o->owed == 0) {
 		o->exec->exit_flags |= WIRE_EXIT_LEFT; /* the descriptor stays, see exec_leave */
+		out_end(o);
+	}
+}
+
+/* A read failed; what does it mean? */
+static void out_stopped(struct exec_out *o, int errnum)
+{
+	const struct exec *e = o->exec;
+
+	if (errnum == EAGAIN) {
+		o->ready = false;
+		o->owed = 0;
+		if (o->rich && !o->hup && !e->end_us)
+			out_rest(o, REST_RICH_US);
+		o->rich = false;
+	} else if (errnum == EIO && e->tty && !e->end_us) {
+		o->ready = false; /* the leader may open it again */
+	} else if (errnum != EINTR) {
+		agent_close(e->agent, &o->watch);
 		out_end(o);
 	}
 }
@@ -205,6 +236,10 @@ static void step_out(struct exec_out *o, bool late)
 	struct lane *bulk = &e->agent->bulk;
 	uint32_t want = o->credit < WIRE_DATA_MAX ? o->credit : WIRE_DATA_MAX;
 
+	if (o->watch.fd < 0) {
+		out_end(o); /* a terminal has no stderr, and none after a hang-up */
+		return;
+	}
 	if (late && want > o->owed)
 		want = o->owed;
 	if (want == 0) {
@@ -223,17 +258,10 @@ static void step_out(struct exec_out *o, bool late)
 					.data = {.channel = o->channel, .bytes = {place, len}}});
 		if (o->credit == 0)
 			out_try_end(o, late);
-		else if (len < REST_BELOW && !o->hup && !e->end_us)
+		else if (len < (e->tty ? REST_TTY : REST_BELOW) && !o->hup && !e->end_us)
 			out_rest(o, REST_US);
-	} else if (n < 0 && errno == EAGAIN) {
-		o->ready = false;
-		o->owed = 0;
-		if (o->rich && !o->hup && !e->end_us)
-			out_rest(o, REST_RICH_US);
-		o->rich = false;
-	} else if (n == 0 || errno != EINTR) {
-		agent_close(e->agent, &o->watch);
-		out_end(o);
+	} else {
+		out_stopped(o, n < 0 ? errno : 0);
 	}
 }
 
@@ -260,7 +288,7 @@ static void exec_finish(struct exec *e)
 					    .duration_us = e->end_us - e->start_us}});
 	if (has_cgroup && cgroup_remove(a->cgroup_fd, e->serial))
 		has_cgroup = false;
-	if (has_cgroup || (e->exit_flags & WIRE_EXIT_LEFT))
+	if (has_cgroup || ((e->exit_flags & WIRE_EXIT_LEFT) && !e->tty))
 		exec_leave(e, has_cgroup);
 	exec_free(e);
 }

@@ -5,8 +5,8 @@
 #include "agent.h"
 
 /*
- * A program on a stream, shared by op_exec.c (requests), exec_pump.c (pipes and frames) and
- * exec_left.c (what outlives it).
+ * A program on a stream, shared by op_exec.c (requests), exec_pump.c (pipes and frames), exec_tty.c
+ * (a terminal instead of pipes) and exec_left.c (what outlives it).
  *
  * starting  forked; the report pipe says how it went: a record = fail frame and the stream is over,
  *           end-of-file = it runs.
@@ -20,8 +20,11 @@
  * batch of events.
  */
 
-#define EXEC_DRAIN_US 150000ull /* the whole answer is promised within 250 ms */
-#define EXEC_DEATH_US 800000ull /* the same where all of it was killed: dying takes a while */
+#define EXEC_DRAIN_US  150000ull /* the whole answer is promised within 250 ms */
+#define EXEC_DEATH_US  800000ull /* the same where all of it was killed: dying takes a while */
+#define EXEC_HANGUP_US 1000000ull /* from a hang-up to the end of all that ignores it */
+
+#define EXEC_TTY_EOF_MAX 2 /* bytes that mean end of input on a terminal */
 
 struct exec_out {
 	struct watch watch;
@@ -46,6 +49,7 @@ struct exec_in {
 	uint8_t *buf; /* head..tail wait for the pipe; allocated with the first byte */
 	uint32_t head;
 	uint32_t tail;
+	uint8_t last; /* byte that came; a newline before the first */
 	uint32_t window;
 	uint32_t credit; /* bytes the host may still send */
 	uint32_t spent; /* bytes taken care of, not yet given back as credit */
@@ -58,6 +62,7 @@ struct exec {
 	struct exec *queue_next;
 	bool queued;
 	bool started;
+	bool tty;
 	uint32_t stream;
 	uint32_t serial;
 	pid_t pid;
@@ -69,6 +74,7 @@ struct exec {
 	uint64_t start_us;
 	uint64_t end_us; /* 0 while the leader lives */
 	uint64_t drain_us; /* end of the wait for output after that */
+	uint64_t hangup_us; /* then SIGKILL to what is left of it; 0 = no hang-up */
 	bool killed; /* everything of it was sent SIGKILL */
 	struct watch report;
 	struct exec_in in;
@@ -86,6 +92,8 @@ void exec_kill_group(struct exec *e, int signo);
 void exec_kill_all(struct exec *e, int signo);
 /* Take over the open outputs and the cgroup of an exec that is about to be freed. */
 void exec_leave(struct exec *e, bool has_cgroup);
+/* Kill what a hang-up left behind, where its time has come. */
+void exec_leave_timers(struct agent *a, uint64_t now_us);
 
 /* Give the program as much of @data as its stdin takes now, if nothing older waits for that: the
  * bytes that went, or that nobody will read. */

@@ -2,8 +2,9 @@
 #include "op_exec.h"
 
 #include "cgroup.h"
-#include "exec_stream.h"
 #include "exec_child.h"
+#include "exec_stream.h"
+#include "exec_tty.h"
 #include "guest_mem.h"
 #include "guest_proc.h"
 
@@ -27,6 +28,7 @@
 #define IN_WINDOW     (512u * 1024) /* what comes in 3 ms at full speed */
 #define IN_WINDOW_LOW (16u * 1024)
 #define IN_MANY       16
+#define PIDS_MAX      4096 /* processes and threads of an exec that names no limit */
 
 struct exec *exec_find(struct agent *a, uint32_t stream)
 {
@@ -99,6 +101,7 @@ static struct exec *exec_new(struct agent *a, uint32_t stream)
 	e->report = (struct watch){.fn = exec_on_report, .fd = -EBADF};
 	e->in.watch = (struct watch){.fn = exec_on_in, .fd = -EBADF};
 	e->in.exec = e;
+	e->in.last = '\n';
 	for (uint8_t i = 0; i < 2; i++) {
 		e->out[i].watch = (struct watch){.fn = exec_on_out, .fd = -EBADF};
 		e->out[i].exec = e;
@@ -145,19 +148,33 @@ static int open_pipes(struct exec *e, bool with_stdin, int theirs[4])
 	return rc;
 }
 
-static int exec_fork(struct exec *e, const struct wire_exec *req)
+static int open_terminal(struct exec *e, const struct wire_exec *req, int theirs[4])
+{
+	const int rc = exec_tty_open(e, req, &theirs[0]);
+
+	return rc < 0 ? rc : pipe_open(e->agent, &e->report, 0, EPOLLIN, &theirs[3]);
+}
+
+/* *ret_what tells what failed. */
+static int exec_fork(struct exec *e, const struct wire_exec *req, const char **ret_what)
 {
 	struct agent *a = e->agent;
+	const bool tty = req->flags & WIRE_EXEC_TTY;
 	int theirs[4] = {-EBADF, -EBADF, -EBADF, -EBADF};
 	bool placed = false;
 	int rc = 0;
 
+	*ret_what = "cannot start a process";
 	if (a->cgroup_fd >= 0) {
-		e->cgroup_fd = cgroup_make(a->cgroup_fd, e->serial);
+		e->cgroup_fd = cgroup_make(
+			a->cgroup_fd, e->serial, req->pids_max ? req->pids_max : PIDS_MAX);
 		if (e->cgroup_fd < 0)
 			return e->cgroup_fd;
 	}
-	rc = open_pipes(e, req->flags & WIRE_EXEC_STDIN, theirs);
+	rc = tty ? open_terminal(e, req, theirs)
+		 : open_pipes(e, req->flags & WIRE_EXEC_STDIN, theirs);
+	if (rc < 0 && tty)
+		*ret_what = "cannot open a terminal";
 	if (rc == 0) {
 		rc = gproc_fork(e->cgroup_fd, &placed);
 		if (rc == 0)
@@ -165,7 +182,7 @@ static int exec_fork(struct exec *e, const struct wire_exec *req)
 				.req = req,
 				.fake = a->fake,
 				.cgroup_fd = placed ? -EBADF : e->cgroup_fd,
-				.std_fds = {theirs[0], theirs[1], theirs[2]},
+				.std_fds = {theirs[0], theirs[tty ? 0 : 1], theirs[tty ? 0 : 2]},
 				.report_fd = theirs[3],
 			});
 		e->pid = rc;
@@ -195,6 +212,8 @@ static const char *request_fault(const struct agent *a, const struct wire_exec *
 		return "the machine is not set up yet";
 	if (a->state != AGENT_READY)
 		return "the machine is shutting down";
+	if (a->frozen)
+		return "the machine is frozen";
 	if (req->argv.count == 0)
 		return "the command is empty";
 	if (req->flags & ~(uint32_t)WIRE_EXEC_FLAGS_ALL)
@@ -206,6 +225,7 @@ void exec_request(struct agent *a, const struct wire_msg *msg)
 {
 	const struct wire_exec *req = &msg->exec;
 	const char *fault = request_fault(a, req);
+	const char *what = NULL;
 
 	if (exec_find(a, msg->stream)) {
 		agent_die(a, "exec on stream %u, which is in use", msg->stream);
@@ -225,9 +245,9 @@ void exec_request(struct agent *a, const struct wire_msg *msg)
 	e->out[0].credit = e->out[1].credit = req->out_credit;
 	e->in.window = a->n_execs > IN_MANY ? IN_WINDOW_LOW : IN_WINDOW;
 	e->in.credit = req->flags & WIRE_EXEC_STDIN ? e->in.window : 0;
-	const int rc = exec_fork(e, req);
+	const int rc = exec_fork(e, req, &what);
 	if (rc < 0) {
-		exec_refuse(a, msg, WIRE_FAIL_LIMIT, -rc, "cannot start a process");
+		exec_refuse(a, msg, WIRE_FAIL_LIMIT, -rc, what);
 		if (e->cgroup_fd >= 0)
 			(void)cgroup_remove(a->cgroup_fd, e->serial);
 		exec_free(e);
@@ -255,37 +275,67 @@ void exec_reaped(struct agent *a, pid_t pid, int wait_status)
 	agent_wake_at(a, e->drain_us);
 	for (int i = 0; i < 2; i++) {
 		int n = 0;
-		if (e->out[i].watch.fd >= 0 && ioctl(e->out[i].watch.fd, FIONREAD, &n) == 0)
+		if (e->out[i].watch.fd >= 0 && e->tty)
+			e->out[i].owed = exec_tty_owed(e->out[i].watch.fd);
+		else if (e->out[i].watch.fd >= 0 && ioctl(e->out[i].watch.fd, FIONREAD, &n) == 0)
 			e->out[i].owed = (uint32_t)n;
 		e->out[i].ready = true;
 	}
 	exec_queue(e);
 }
 
-void exec_timers(struct agent *a, uint64_t now_us)
+static void exec_timer(struct exec *e, uint64_t now_us)
 {
-	a->wake_us = 0;
-	for (struct exec *e = a->execs; e; e = e->next) {
-		for (int i = 0; i < 2; i++)
-			if (e->out[i].rest_us > now_us)
-				agent_wake_at(a, e->out[i].rest_us);
-			else if (e->out[i].rest_us)
-				exec_out_watch(&e->out[i]);
-		if (e->end_us && e->drain_us > now_us) {
-			agent_wake_at(a, e->drain_us);
-		} else if (e->end_us) {
-			exec_queue(e);
-		} else if (e->deadline_us > now_us) {
-			agent_wake_at(a, e->deadline_us);
-		} else if (e->deadline_us) {
-			e->deadline_us = 0;
-			e->exit_flags |= WIRE_EXIT_TIMED_OUT;
-			exec_kill_all(e, SIGKILL);
-		}
+	struct agent *a = e->agent;
+
+	for (int i = 0; i < 2; i++)
+		if (e->out[i].rest_us > now_us)
+			agent_wake_at(a, e->out[i].rest_us);
+		else if (e->out[i].rest_us)
+			exec_out_watch(&e->out[i]);
+	if (e->hangup_us > now_us) {
+		agent_wake_at(a, e->hangup_us);
+	} else if (e->hangup_us) {
+		e->hangup_us = 0;
+		exec_kill_all(e, SIGKILL);
+	}
+	if (e->end_us && e->drain_us > now_us) {
+		agent_wake_at(a, e->drain_us);
+	} else if (e->end_us) {
+		exec_queue(e);
+	} else if (e->deadline_us > now_us) {
+		agent_wake_at(a, e->deadline_us);
+	} else if (e->deadline_us) {
+		e->deadline_us = 0;
+		e->exit_flags |= WIRE_EXIT_TIMED_OUT;
+		exec_kill_all(e, SIGKILL);
 	}
 }
 
+void exec_timers(struct agent *a, uint64_t now_us)
+{
+	a->wake_us = 0;
+	for (struct exec *e = a->execs; e; e = e->next)
+		exec_timer(e, now_us);
+	exec_leave_timers(a, now_us);
+}
+
 /* Frames for a stream that is over are no fault: they crossed its exit on the way. */
+
+/* The client is gone. A program that lives on gets its time to notice. */
+static void exec_hangup(struct exec *e, int signo)
+{
+	if (e->hangup_us)
+		return;
+	e->hangup_us = agent_now_us() + EXEC_HANGUP_US;
+	agent_wake_at(e->agent, e->hangup_us);
+	if (!e->tty)
+		exec_kill_group(e, signo);
+	else if (e->started)
+		exec_tty_hangup(e);
+	else
+		exec_kill_group(e, SIGHUP); /* it may not have its terminal yet */
+}
 
 void exec_signal(struct agent *a, const struct wire_msg *msg)
 {
@@ -295,10 +345,20 @@ void exec_signal(struct agent *a, const struct wire_msg *msg)
 	if (signo < 1 || signo >= (uint32_t)_NSIG)
 		agent_log(
 			a, AGENT_LOG_WARN, "ignoring signal %u for stream %u", signo, msg->stream);
+	else if (e && (msg->signal.flags & WIRE_SIGNAL_HANGUP))
+		exec_hangup(e, (int)signo);
 	else if (e && (msg->signal.flags & WIRE_SIGNAL_ALL))
 		exec_kill_all(e, (int)signo);
 	else if (e)
 		exec_kill_group(e, (int)signo);
+}
+
+void exec_resize(struct agent *a, const struct wire_msg *msg)
+{
+	struct exec *e = exec_find(a, msg->stream);
+
+	if (e && e->tty)
+		exec_tty_resize(e, msg->resize.rows, msg->resize.cols);
 }
 
 void exec_signal_all(struct agent *a, int signo)
@@ -322,26 +382,31 @@ void exec_credit(struct agent *a, const struct wire_msg *msg)
 	exec_queue(e);
 }
 
-static int in_append(struct exec_in *in, const struct wire_bytes *b)
+static void in_append(struct exec_in *in, const uint8_t *data, uint32_t len)
 {
+	const uint32_t cap = in->window + EXEC_TTY_EOF_MAX;
+
 	if (!in->buf)
-		in->buf = gmem_array(in->window, 1);
-	if (!in->buf)
-		return -ENOMEM;
-	if (in->window - in->tail < b->len) {
+		in->buf = gmem_array(cap, 1);
+	if (!in->buf) {
+		agent_log(in->exec->agent, AGENT_LOG_ERROR, "no memory for the input of stream %u",
+			in->exec->stream);
+		exec_kill_all(in->exec, SIGKILL);
+		return;
+	}
+	if (cap - in->tail < len) {
 		memmove(in->buf, in->buf + in->head, in->tail - in->head);
 		in->tail -= in->head;
 		in->head = 0;
 	}
-	memcpy(in->buf + in->tail, b->data, b->len);
-	in->tail += b->len;
-	return 0;
+	memcpy(in->buf + in->tail, data, len);
+	in->tail += len;
 }
 
 void exec_data(struct agent *a, const struct wire_msg *msg)
 {
 	struct exec *e = exec_find(a, msg->stream);
-	struct wire_bytes b = msg->data.bytes;
+	const struct wire_bytes b = msg->data.bytes;
 
 	if (!e)
 		return;
@@ -350,13 +415,10 @@ void exec_data(struct agent *a, const struct wire_msg *msg)
 		return;
 	}
 	e->in.credit -= b.len;
+	e->in.last = b.data[b.len - 1];
 	const uint32_t passed = exec_in_pass(&e->in, b.data, b.len);
-	b.data += passed;
-	b.len -= passed;
-	if (b.len > 0 && in_append(&e->in, &b) < 0) {
-		agent_log(a, AGENT_LOG_ERROR, "no memory for the input of stream %u", msg->stream);
-		exec_kill_all(e, SIGKILL);
-	}
+	if (passed < b.len)
+		in_append(&e->in, b.data + passed, b.len - passed);
 	exec_queue(e);
 }
 
@@ -366,6 +428,12 @@ void exec_eof(struct agent *a, const struct wire_msg *msg)
 
 	if (!e)
 		return;
+	if (e->tty && !e->in.ended && e->in.watch.fd >= 0) {
+		uint8_t chars[EXEC_TTY_EOF_MAX];
+		const uint32_t n = exec_tty_eof(e, chars);
+		if (n > 0)
+			in_append(&e->in, chars, n);
+	}
 	e->in.ended = true;
 	exec_queue(e);
 }

@@ -7,6 +7,7 @@
 /* Frames that concern execs. A request that breaks the protocol ends the agent. */
 void exec_request(struct agent *a, const struct wire_msg *msg);
 void exec_signal(struct agent *a, const struct wire_msg *msg);
+void exec_resize(struct agent *a, const struct wire_msg *msg);
 void exec_credit(struct agent *a, const struct wire_msg *msg);
 void exec_data(struct agent *a, const struct wire_msg *msg);
 void exec_eof(struct agent *a, const struct wire_msg *msg);

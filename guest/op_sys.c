@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op_sys.h"
 
+#include "cgroup.h"
 #include "guest_mem.h"
 #include "guest_proc.h"
 #include "mount.h"
+#include "op_box.h"
 #include "op_exec.h"
 
 #include <errno.h>
@@ -37,12 +39,12 @@
 #define HOSTNAME_MAX 64 /* as the kernel has it */
 #define KILL_ROUNDS  64 /* generations of children that are killed at the end of a --fake agent */
 
-static void set_clock(struct agent *a, uint64_t wall_ns)
+void sys_set_clock(struct agent *a, uint64_t wall_ns)
 {
 	const struct timespec ts = {
 		.tv_sec = (time_t)(wall_ns / 1000000000), .tv_nsec = (long)(wall_ns % 1000000000)};
 
-	if (wall_ns && clock_settime(CLOCK_REALTIME, &ts) < 0)
+	if (wall_ns && !a->fake && clock_settime(CLOCK_REALTIME, &ts) < 0)
 		agent_log(a, AGENT_LOG_WARN, "cannot set the clock: %s", strerror(errno));
 }
 
@@ -96,10 +98,15 @@ static void put_setting(const char *path, const char *text)
  * and again for minutes before it kills anything (seen in 4 of 6 machines of 512 MiB). The newer
  * one can be told to kill as soon as it cannot keep pages for half a second. Kernels without it
  * (before 6.1) stay as they are. */
-static void settle_memory(void)
+static void settle_memory(const struct agent *a)
 {
+	uint64_t total = 0;
+	uint64_t available = 0;
+
 	put_setting("/sys/kernel/mm/lru_gen/min_ttl_ms", "500");
 	put_setting("/sys/kernel/mm/lru_gen/enabled", "y");
+	box_memory(&total, &available);
+	cgroup_keep_reserve(a->cgroup_fd, available);
 }
 
 /* Does the file hold just this? */
@@ -183,7 +190,7 @@ static int prepare(struct agent *a, struct agent_fail *f)
 		return rc;
 	a->mounted = true;
 	start_loopback(a);
-	settle_memory();
+	settle_memory(a);
 	return 0;
 }
 
@@ -197,7 +204,7 @@ void sys_prepare(struct agent *a)
 
 static int become_machine(struct agent *a, const struct wire_setup *req, struct agent_fail *f)
 {
-	set_clock(a, req->wall_ns);
+	sys_set_clock(a, req->wall_ns);
 	seed_random(a, &req->seed);
 	const int rc = prepare(a, f);
 	if (rc < 0)
@@ -243,10 +250,11 @@ void sys_setup(struct agent *a, const struct wire_setup *req)
 				       .setup_done = {.uptime_us = agent_now_us()}});
 }
 
-void sys_ping(struct agent *a, const struct wire_ping *req)
+void sys_ping(struct agent *a, const struct wire_msg *msg)
 {
-	lane_send(
-		&a->control, &(struct wire_msg){.op = WIRE_OP_pong, .pong = {.token = req->token}});
+	lane_send(&a->control, &(struct wire_msg){.op = WIRE_OP_pong,
+				       .stream = msg->stream,
+				       .pong = {.token = msg->ping.token}});
 }
 
 /* Everything but ourselves, or in tests what we know of. */
@@ -264,6 +272,7 @@ void sys_shutdown(struct agent *a, const struct wire_shutdown *req)
 		return;
 	a->state = AGENT_LEAVING;
 	a->leave_us = agent_now_us() + (uint64_t)req->grace_ms * 1000;
+	box_thaw(a);
 	if (req->grace_ms) {
 		signal_everyone(a, SIGTERM);
 		signal_everyone(a, SIGCONT);

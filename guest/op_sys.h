@@ -5,7 +5,9 @@
 #include "agent.h"
 
 void sys_setup(struct agent *a, const struct wire_setup *req);
-void sys_ping(struct agent *a, const struct wire_ping *req);
+void sys_ping(struct agent *a, const struct wire_msg *msg);
+/* 0 leaves it as it is, and so do tests. */
+void sys_set_clock(struct agent *a, uint64_t wall_ns);
 void sys_shutdown(struct agent *a, const struct wire_shutdown *req);
 
 /* End everything that runs, and the machine where it is one. */

@@ -25,8 +25,8 @@ extern "C" {
 
 enum holt_copy_flags {
 	HOLT_COPY_FOLLOW = 1 << 0, /* a source that is a symbolic link means its target */
-	HOLT_COPY_ARCHIVE = 1 << 1 /* keep owner and group (out: needs root); otherwise root owns what
-				      is copied in, and the caller what is copied out */
+	HOLT_COPY_ARCHIVE = 1 << 1 /* keep owner and group (out: needs root); otherwise root owns
+				      what is copied in, and the caller what is copied out */
 };
 
 /**

@@ -127,6 +127,24 @@ int fs_write_atomic(int dirfd, const char *name, const void *data, size_t len, m
 	return r;
 }
 
+int fs_replace(int dirfd_, const char *name, const void *data, size_t len, mode_t mode)
+{
+	auto_free char *temp = str_printf("%s.tmp", name);
+
+	if (!temp)
+		return -ENOMEM;
+	auto_fd fd = openat(
+		dirfd_, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0)
+		return -errno;
+	int r = fd_write_full(fd, data, len);
+	if (r == 0 && renameat(dirfd_, temp, dirfd_, name) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlinkat(dirfd_, temp, 0);
+	return r;
+}
+
 int fs_read_file(int dirfd, const char *name, size_t max, char **ret_data, size_t *ret_len)
 {
 	auto_fd fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);

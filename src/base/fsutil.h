@@ -18,6 +18,11 @@ int fs_mkdirs(const char *path) __attribute__((warn_unused_result));
 int fs_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode)
 	__attribute__((warn_unused_result));
 
+/* The same without waiting for the disk, by one writer at a time: after a power cut the file may be
+ * the old one or empty. */
+int fs_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode)
+	__attribute__((warn_unused_result));
+
 /* Read a whole file of at most @max bytes into fresh memory with a NUL behind it (-EFBIG if
  * larger). */
 int fs_read_file(int dirfd, const char *name, size_t max, char **ret_data, size_t *ret_len)

@@ -99,6 +99,98 @@ int json_get_strv(const json_t *obj, const char *key, char ***ret, holt_error **
 	return 0;
 }
 
+json_t *json_from_bytes(const char *s)
+{
+	static const char digits[] = "0123456789abcdef";
+	json_t *text = json_string(s);
+	const size_t len = strlen(s);
+
+	if (text)
+		return text;
+	auto_free char *hex = mem_zalloc(2 * len + 1);
+	if (!hex)
+		return NULL;
+	for (size_t i = 0; i < len; i++) {
+		hex[2 * i] = digits[(unsigned char)s[i] >> 4];
+		hex[2 * i + 1] = digits[(unsigned char)s[i] & 15];
+	}
+	return json_pack("{s:s}", "hex", hex);
+}
+
+json_t *json_from_list(const char *const *list)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; array && list && list[i]; i++) {
+		if (json_array_append_new(array, json_from_bytes(list[i])) < 0) {
+			json_decref(array);
+			return NULL;
+		}
+	}
+	return array;
+}
+
+static int nibble(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The bytes of a string or a hex object in fresh memory; NULL where it is neither. */
+static char *bytes_of(const json_t *value)
+{
+	const char *hex = json_string_value(json_object_get(value, "hex"));
+
+	if (json_is_string(value))
+		return str_dup(json_string_value(value));
+	const size_t len = hex ? strlen(hex) / 2 : 0;
+	char *bytes = hex ? mem_zalloc(len + 1) : NULL;
+	for (size_t i = 0; bytes && i < len; i++) {
+		const int high = nibble(hex[2 * i]);
+		const int low = nibble(hex[2 * i + 1]);
+
+		if (high < 0 || low < 0 || high + low == 0) {
+			mem_free(bytes);
+			return NULL;
+		}
+		bytes[i] = (char)(high << 4 | low);
+	}
+	return bytes;
+}
+
+int json_get_bytes(const json_t *obj, const char *key, char **ret, holt_error **reterr)
+{
+	const json_t *value = member(obj, key);
+	char *bytes = value ? bytes_of(value) : NULL;
+
+	if (value && !bytes)
+		return err_make(reterr, HOLT_EINVALID, "'%s' is not a string", key);
+	*ret = bytes;
+	return 0;
+}
+
+int json_get_list(const json_t *obj, const char *key, char ***ret, holt_error **reterr)
+{
+	const json_t *value = member(obj, key);
+	const size_t n = value ? json_array_size(value) : 0;
+
+	*ret = NULL;
+	if (!value)
+		return 0;
+	char **list = mem_array(n + 1, sizeof *list);
+	if (!list)
+		return err_nomem(reterr);
+	for (size_t i = 0; i < n; i++) {
+		list[i] = bytes_of(json_array_get(value, i));
+		if (!list[i]) {
+			strv_free(list);
+			return err_make(
+				reterr, HOLT_EINVALID, "item %zu of '%s' is not a string", i, key);
+		}
+	}
+	*ret = list;
+	return 0;
+}
+
 char *json_text(const json_t *j)
 {
 	const size_t len = json_dumpb(j, NULL, 0, JSON_COMPACT);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/box_dir.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -74,35 +74,36 @@ static int lock_within(int dir, const char *name, uint64_t deadline_ms)
 	}
 }
 
-int box_dir_remove(int boxes_fd, const char *id, uint64_t wait_ms)
+int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir *ret)
 {
 	const uint64_t deadline_ms = clock_mono_ms() + wait_ms;
-	auto_fd dir = openat(boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct box_dir d = BOX_DIR_INIT;
+	int r = 0;
 
-	if (dir < 0)
-		return errno == ENOENT ? 0 : -errno;
-	auto_fd keeper_lock = lock_within(dir, "keeper.lock", deadline_ms);
-	if (keeper_lock < 0)
-		return keeper_lock == -EWOULDBLOCK ? -EBUSY : keeper_lock;
-	auto_fd vm_lock = lock_within(dir, "vm.lock", deadline_ms);
-	if (vm_lock < 0)
-		return vm_lock == -EWOULDBLOCK ? -EBUSY : vm_lock;
-	return fs_remove_tree(boxes_fd, id);
+	(void)snprintf(d.id, sizeof d.id, "%s", id);
+	d.fd = openat(boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (d.fd < 0)
+		return -errno;
+	d.keeper_lock = lock_within(d.fd, "keeper.lock", deadline_ms);
+	if (d.keeper_lock < 0)
+		r = d.keeper_lock;
+	if (r == 0)
+		d.vm_lock = lock_within(d.fd, "vm.lock", deadline_ms);
+	if (r == 0 && d.vm_lock < 0)
+		r = d.vm_lock;
+	if (r < 0) {
+		box_dir_close(&d);
+		return r == -EWOULDBLOCK ? -EBUSY : r;
+	}
+	*ret = d;
+	return 0;
 }
 
-void box_dir_sweep(int boxes_fd)
+int box_dir_destroy(int boxes_fd, struct box_dir *d)
 {
-	const int fd = openat(boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
+	/* The locks go last: nobody may take what is being removed. */
+	const int r = fs_remove_tree(boxes_fd, d->id);
 
-	if (!dir) {
-		(void)fd_close(fd);
-		return;
-	}
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] != '.')
-			(void)box_dir_remove(boxes_fd, entry->d_name, 0);
-	}
-	(void)closedir(dir);
+	box_dir_close(d);
+	return r;
 }

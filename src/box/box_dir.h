@@ -8,9 +8,15 @@
 
 /*
  * The directory of one box and its two locks. keeper.lock is held by whoever is responsible for the
- * box (its maker, then its keeper); vm.lock by QEMU alone. A directory whose locks are both free
- * belongs to nobody and is removed by whoever finds it; while vm.lock is held, its disk is not
- * touched.
+ * box (its maker, then its keeper); vm.lock by QEMU alone. While both are free the box does not
+ * run, and whoever takes them may start, copy or remove it.
+ *
+ *   keeper.lock vm.lock   the locks
+ *   rootfs                the image's squashfs (a hard link into the image store where possible)
+ *   disk.raw              the writable disk
+ *   state.json            box_state.h
+ *   log log.1             box_log.h
+ *   sock                  the keeper's socket, while one lives
  */
 struct box_dir {
 	char id[33];
@@ -23,14 +29,15 @@ struct box_dir {
 
 /* Make a directory with a fresh id, both locks held. */
 int box_dir_make(int boxes_fd, struct box_dir *ret, holt_error **reterr);
-/* Close the descriptors; the directory stays. */
+
+/* Open a directory and take both locks; waits up to @wait_ms for a keeper or VM that is just
+ * ending. 0, -EBUSY, -ENOENT or -errno. */
+int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir *ret);
+
+/* Close the descriptors; the directory stays, its locks are free. */
 void box_dir_close(struct box_dir *d);
 
-/* Remove a directory unless somebody holds one of its locks; waits up to @wait_ms for a VM that is
- * just ending. 0, -EBUSY or -errno. A missing one is fine. */
-int box_dir_remove(int boxes_fd, const char *id, uint64_t wait_ms);
-
-/* Remove every directory that belongs to nobody. */
-void box_dir_sweep(int boxes_fd);
+/* Remove the directory, whose locks are held, and close it. 0 or -errno. */
+int box_dir_destroy(int boxes_fd, struct box_dir *d);
 
 #endif

@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/hash.h"
-#include "base/str.h"
+#include "box/guest_error.h"
 #include "base/banned.h"
 
 /* What a program writes in 4 ms at full speed: longer than the way of a credit to it takes. */
@@ -29,6 +32,7 @@ struct output {
 	struct buf data;
 	size_t off; /* bytes of data that are read */
 	uint32_t owed; /* credit to give back */
+	uint64_t gap; /* bytes that were lost before the first */
 	bool eof;
 };
 
@@ -45,51 +49,30 @@ struct holt_exec {
 	uint64_t deadline_ms; /* backstop for a guest that does not report its time-out */
 	struct exec_result result;
 	holt_error *failure; /* why it did not start */
+	bool keep; /* goes on without us */
+	uint32_t number; /* in the box; 0 until it has started */
+	int event_fd; /* FD_NONE: nobody asked for it */
 };
+
+static struct holt_exec *exec_of(struct session_stream *stream)
+{
+	return (struct holt_exec *)((char *)stream - offsetof(struct holt_exec, stream));
+}
+
+static void wake(struct holt_exec *e)
+{
+	const uint64_t one = 1;
+
+	(void)pthread_cond_broadcast(&e->cond);
+	if (e->event_fd >= 0)
+		(void)!write(e->event_fd, &one, sizeof one);
+}
 
 /* ---- frames, on the loop's thread with the lock held ---- */
 
-static char *text_of(struct wire_bytes b)
-{
-	char *text = mem_zalloc(4 * (size_t)b.len + 1);
-
-	if (text)
-		(void)str_escape(text, 4 * (size_t)b.len + 1, b.data, b.len, false);
-	return text;
-}
-
 static void on_fail(struct holt_exec *e, const struct wire_fail *m)
 {
-	static const int codes[] = {
-		[WIRE_FAIL_INTERNAL] = HOLT_EIO,
-		[WIRE_FAIL_INVALID] = HOLT_EINVALID,
-		[WIRE_FAIL_NOT_FOUND] = HOLT_ENOT_FOUND,
-		[WIRE_FAIL_NOT_EXEC] = HOLT_EDENIED,
-		[WIRE_FAIL_CWD] = HOLT_EINVALID,
-		[WIRE_FAIL_USER] = HOLT_EINVALID,
-		[WIRE_FAIL_LIMIT] = HOLT_ELIMIT,
-		[WIRE_FAIL_MOUNT] = HOLT_EIO,
-	};
-	static const char *const hints[] = {
-		[WIRE_FAIL_NOT_FOUND] =
-			"check the name, the image's PATH, and that the image has it",
-		[WIRE_FAIL_NOT_EXEC] = "check that it is a program for this machine with mode +x",
-		[WIRE_FAIL_CWD] = "choose another working directory with -w",
-		[WIRE_FAIL_USER] = "name a user of the image's /etc/passwd, or a number",
-		[WIRE_FAIL_MOUNT] = NULL,
-	};
-	const size_t n = sizeof codes / sizeof codes[0];
-	const int code = m->class_ < n ? codes[m->class_] : HOLT_EPROTOCOL;
-	auto_free char *text = text_of(m->text);
-	auto_free char *stage = text_of(m->stage);
-	auto_free char *object = text_of(m->object);
-
-	(void)err_make(&e->failure, code, "%s", text ? text : "the guest refused");
-	err_stage(&e->failure, stage && *stage ? stage : "exec");
-	err_object(&e->failure, object);
-	err_set_errno(&e->failure, (int)m->errnum);
-	if (m->class_ < n && hints[m->class_])
-		err_hint(&e->failure, "%s", hints[m->class_]);
+	(void)guest_error(m, &e->failure);
 	e->state = EXEC_ENDED;
 }
 
@@ -120,14 +103,14 @@ static void on_exit_frame(struct holt_exec *e, const struct wire_exit *m)
 
 static void on_frame(struct session_stream *stream, const struct wire_msg *msg)
 {
-	struct holt_exec *e = (struct holt_exec *)((char *)stream -
-						   offsetof(struct holt_exec, stream));
+	struct holt_exec *e = exec_of(stream);
 
 	if (e->state == EXEC_ENDED || e->state == EXEC_LOST)
 		return;
 	switch (msg->op) {
 	case WIRE_OP_started:
 		e->in_credit = msg->started.in_credit;
+		e->number = msg->started.number;
 		e->state = EXEC_RUNNING;
 		if (e->timeout_ms)
 			e->deadline_ms = session_deadline(e->timeout_ms + EXEC_TIMEOUT_GRACE_MS);
@@ -141,6 +124,9 @@ static void on_frame(struct session_stream *stream, const struct wire_msg *msg)
 	case WIRE_OP_data:
 		on_data(e, &msg->data);
 		break;
+	case WIRE_OP_gap:
+		e->out[msg->gap.channel - 1].gap += msg->gap.bytes;
+		break;
 	case WIRE_OP_eof:
 		if (msg->eof.channel == WIRE_STDOUT || msg->eof.channel == WIRE_STDERR)
 			e->out[msg->eof.channel - 1].eof = true;
@@ -151,17 +137,16 @@ static void on_frame(struct session_stream *stream, const struct wire_msg *msg)
 	default:
 		break;
 	}
-	(void)pthread_cond_broadcast(&e->cond);
+	wake(e);
 }
 
 static void on_ended(struct session_stream *stream)
 {
-	struct holt_exec *e = (struct holt_exec *)((char *)stream -
-						   offsetof(struct holt_exec, stream));
+	struct holt_exec *e = exec_of(stream);
 
 	if (e->state != EXEC_ENDED)
 		e->state = EXEC_LOST;
-	(void)pthread_cond_broadcast(&e->cond);
+	wake(e);
 }
 
 /* ---- callers' threads ---- */
@@ -257,9 +242,13 @@ static int send_exec(struct holt_exec *e, const struct process *p, holt_error **
 	auto_buf env = BUF_INIT(4u << 20);
 	struct wire_msg msg = {.op = WIRE_OP_exec,
 		.stream = e->stream.id,
-		.exec = {.flags = WIRE_EXEC_MKCWD | (p->stdin_stream ? WIRE_EXEC_STDIN : 0),
+		.exec = {.flags = p->flags,
 			.timeout_ms = e->timeout_ms,
 			.out_credit = EXEC_WINDOW,
+			.rows = p->rows,
+			.cols = p->cols,
+			.pids_max = p->pids_max,
+			.replay = p->replay,
 			.user = {(const uint8_t *)p->user, (uint32_t)strlen(p->user)},
 			.cwd = {(const uint8_t *)p->cwd, (uint32_t)strlen(p->cwd)}}};
 
@@ -271,7 +260,21 @@ static int send_exec(struct holt_exec *e, const struct process *p, holt_error **
 	return r < 0 ? send_error(r, reterr) : 0;
 }
 
-static int start_locked(struct holt_exec *e, const struct process *p, holt_error **reterr)
+static int send_attach(struct holt_exec *e, uint32_t number, holt_error **reterr)
+{
+	const struct wire_msg msg = {.op = WIRE_OP_attach,
+		.stream = e->stream.id,
+		.attach = {.number = number, .out_credit = EXEC_WINDOW}};
+	const int r = session_send(e->session, &msg);
+
+	if (r == -EPIPE)
+		return lost_error(e, reterr);
+	return r < 0 ? send_error(r, reterr) : 0;
+}
+
+/* A new program, or without one the kept exec of that @number. */
+static int start_locked(
+	struct holt_exec *e, const struct process *p, uint32_t number, holt_error **reterr)
 {
 	int r = session_stream_add(e->session, &e->stream);
 
@@ -280,7 +283,7 @@ static int start_locked(struct holt_exec *e, const struct process *p, holt_error
 	if (r < 0)
 		return err_nomem(reterr);
 	const uint64_t deadline_ms = session_deadline(EXEC_START_MS);
-	r = send_exec(e, p, reterr);
+	r = p ? send_exec(e, p, reterr) : send_attach(e, number, reterr);
 	while (r == 0 && e->state == EXEC_STARTING)
 		r = wait_start(e, deadline_ms, reterr);
 	if (r < 0)
@@ -290,8 +293,8 @@ static int start_locked(struct holt_exec *e, const struct process *p, holt_error
 	return e->state == EXEC_LOST ? lost_error(e, reterr) : 0;
 }
 
-int exec_start(struct session *s, const struct process *p, uint64_t timeout_ms, holt_cancel *cancel,
-	struct holt_exec **ret, holt_error **reterr)
+static int open_exec(struct session *s, const struct process *p, uint32_t number,
+	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr)
 {
 	struct holt_exec *e = mem_zalloc(sizeof *e);
 	struct cancel_waiter waiter;
@@ -300,22 +303,66 @@ int exec_start(struct session *s, const struct process *p, uint64_t timeout_ms, 
 		return err_nomem(reterr);
 	e->session = s;
 	e->cancel = cancel;
-	e->timeout_ms = timeout_ms;
-	e->in_closed = !p->stdin_stream;
+	e->event_fd = FD_NONE;
+	e->timeout_ms = p ? p->timeout_ms : 0;
+	e->keep = !p || (p->flags & (WIRE_EXEC_KEEP | WIRE_EXEC_MAIN));
+	e->in_closed = p && !(p->flags & WIRE_EXEC_STDIN);
 	e->stream.on_frame = on_frame;
 	e->stream.on_ended = on_ended;
 	e->out[0].data = e->out[1].data = BUF_INIT(EXEC_WINDOW);
 	session_cond_init(&e->cond);
 	enter(e, &waiter);
-	const int r = start_locked(e, p, reterr);
+	const int r = start_locked(e, p, number, reterr);
 	leave(e, &waiter);
 	if (r < 0) {
 		err_stage(reterr, "exec");
+		/* Whoever does not learn of its start cannot want it to go on. */
+		e->keep = !p;
 		exec_free(e);
 		return r;
 	}
 	*ret = e;
 	return 0;
+}
+
+int exec_start(struct session *s, const struct process *p, holt_cancel *cancel,
+	struct holt_exec **ret, holt_error **reterr)
+{
+	return open_exec(s, p, 0, cancel, ret, reterr);
+}
+
+int exec_attach(struct session *s, uint32_t number, holt_cancel *cancel, struct holt_exec **ret,
+	holt_error **reterr)
+{
+	return open_exec(s, NULL, number, cancel, ret, reterr);
+}
+
+uint32_t exec_number(const struct holt_exec *e)
+{
+	return e->number;
+}
+
+uint64_t exec_gap(struct holt_exec *e, enum wire_channel channel)
+{
+	session_lock(e->session);
+	const uint64_t gap = e->out[channel - 1].gap;
+	session_unlock(e->session);
+	return gap;
+}
+
+int exec_event_fd(struct holt_exec *e, int *ret_fd, holt_error **reterr)
+{
+	int r = 0;
+
+	session_lock(e->session);
+	if (e->event_fd < 0) {
+		/* What has come before counts as an event too. */
+		e->event_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+		r = e->event_fd < 0 ? -errno : 0;
+	}
+	*ret_fd = e->event_fd;
+	session_unlock(e->session);
+	return r < 0 ? err_errno(reterr, -r, "cannot make an eventfd") : 0;
 }
 
 static void give_credit(struct holt_exec *e, enum wire_channel channel, size_t bytes)
@@ -433,18 +480,31 @@ int exec_close_stdin(struct holt_exec *e)
 	return r < 0 && r != -EPIPE ? send_error(r, NULL) : 0;
 }
 
-int exec_signal(struct holt_exec *e, uint32_t signo)
+/* Something for a running program; one that is over needs nothing. */
+static int tell(struct holt_exec *e, const struct wire_msg *msg)
 {
-	const struct wire_msg msg = {.op = WIRE_OP_signal,
-		.stream = e->stream.id,
-		.signal = {.signo = signo, .flags = signo == SIGKILL ? WIRE_SIGNAL_ALL : 0}};
 	int r = 0;
 
 	session_lock(e->session);
-	if (e->state == EXEC_RUNNING)
-		r = session_send(e->session, &msg);
+	if (e->state == EXEC_RUNNING || e->state == EXEC_STARTING)
+		r = session_send(e->session, msg);
 	session_unlock(e->session);
 	return r < 0 && r != -EPIPE ? send_error(r, NULL) : 0;
+}
+
+int exec_signal(struct holt_exec *e, uint32_t signo)
+{
+	return tell(e, &(struct wire_msg){.op = WIRE_OP_signal,
+			       .stream = e->stream.id,
+			       .signal = {.signo = signo,
+				       .flags = signo == SIGKILL ? WIRE_SIGNAL_ALL : 0}});
+}
+
+int exec_resize(struct holt_exec *e, uint16_t rows, uint16_t cols)
+{
+	return tell(e, &(struct wire_msg){.op = WIRE_OP_resize,
+			       .stream = e->stream.id,
+			       .resize = {.rows = rows, .cols = cols}});
 }
 
 static int wait_locked(
@@ -477,12 +537,16 @@ void exec_free(struct holt_exec *e)
 {
 	if (!e)
 		return;
-	(void)exec_signal(e, SIGKILL);
+	if (e->keep)
+		(void)tell(e, &(struct wire_msg){.op = WIRE_OP_leave, .stream = e->stream.id});
+	else
+		(void)exec_signal(e, SIGKILL);
 	session_lock(e->session);
 	session_stream_remove(e->session, &e->stream);
 	session_unlock(e->session);
 	buf_done(&e->out[0].data);
 	buf_done(&e->out[1].data);
+	(void)fd_close(e->event_fd);
 	(void)pthread_cond_destroy(&e->cond);
 	holt_error_free(e->failure);
 	mem_free(e);

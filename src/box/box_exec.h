@@ -18,23 +18,29 @@ struct exec_result {
 
 struct holt_exec;
 
-int exec_start(struct session *s, const struct process *p, uint64_t timeout_ms, holt_cancel *cancel,
+int exec_start(struct session *s, const struct process *p, holt_cancel *cancel,
 	struct holt_exec **ret, holt_error **reterr);
+/* Take over a kept exec by its number; 0 is the program of the box. */
+int exec_attach(struct session *s, uint32_t number, holt_cancel *cancel, struct holt_exec **ret,
+	holt_error **reterr);
+uint32_t exec_number(const struct holt_exec *e);
+uint64_t exec_gap(struct holt_exec *e, enum wire_channel channel);
+/* An eventfd of the exec's that is written with everything that comes. */
+int exec_event_fd(struct holt_exec *e, int *ret_fd, holt_error **reterr);
 int exec_read(struct holt_exec *e, enum wire_channel channel, void *data, size_t size,
 	uint64_t timeout_ms, size_t *ret_len, holt_error **reterr);
 int exec_write(struct holt_exec *e, const void *data, size_t size, uint64_t timeout_ms,
 	size_t *ret_len, holt_error **reterr);
-/* Both return 0 or a negative HOLT_ code. */
+/* These return 0 or a negative HOLT_ code. */
 int exec_close_stdin(struct holt_exec *e);
 int exec_signal(struct holt_exec *e, uint32_t signo);
+int exec_resize(struct holt_exec *e, uint16_t rows, uint16_t cols);
 int exec_wait(
 	struct holt_exec *e, uint64_t timeout_ms, struct exec_result *ret, holt_error **reterr);
-/* Whether it has ended; wakes like exec_wait does. */
+/* A program that still runs is killed, a kept one left alone. */
 void exec_free(struct holt_exec *e);
 
 /* Connect it with descriptors until it ends (pump.c). */
 int exec_pump(struct holt_exec *e, int stdin_fd, int stdout_fd, int stderr_fd,
 	struct exec_result *ret, holt_error **reterr);
-/* The end, however it came, ends waits that are given this token (for pump.c). */
-
 #endif

@@ -13,7 +13,7 @@
 #include "base/fsutil.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "box/box_dir.h"
+#include "box/lifecycle.h"
 #include "base/banned.h"
 
 #define HOME_FORMAT "1\n"
@@ -107,7 +107,7 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 		err_hint(reterr, "choose another directory with HOLT_HOME");
 		return -err_code_of_errno(-r);
 	}
-	auto_fd fd = open(h->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const int fd = h->fd = open(h->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_errno(reterr, errno, "cannot open the home '%s'", h->path);
 	if ((r = check_owner(fd, h->path, reterr)) < 0 || (r = check_format(fd, reterr)) < 0 ||
@@ -129,11 +129,14 @@ static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
 	auto_free char *images = str_printf("%s/images", h->path);
 	h->cache_dir = str_printf("%s/cache", h->path);
 	h->loop = loop_new();
-	if (!images || !h->cache_dir || !h->loop)
+	auto_free char *boxes = str_printf("%s/boxes.db", h->path);
+	if (!images || !boxes || !h->cache_dir || !h->loop)
 		return err_nomem(reterr);
 	r = image_store_open(images, &h->images, reterr);
 	if (r == 0)
-		box_dir_sweep(h->boxes_fd);
+		r = box_index_open(boxes, &h->boxes, reterr);
+	if (r == 0)
+		box_sweep(h);
 	return r;
 }
 
@@ -143,7 +146,7 @@ int home_open(const char *path, struct holt_home **ret, holt_error **reterr)
 
 	if (!h)
 		return err_nomem(reterr);
-	h->boxes_fd = FD_NONE;
+	h->fd = h->boxes_fd = FD_NONE;
 	const int r = open_all(h, path, reterr);
 	if (r < 0) {
 		err_stage(reterr, "home");
@@ -161,7 +164,9 @@ void home_close(struct holt_home *h)
 		return;
 	loop_free(h->loop);
 	image_store_close(h->images);
+	box_index_close(h->boxes);
 	(void)fd_close(h->boxes_fd);
+	(void)fd_close(h->fd);
 	mem_free(h->cache_dir);
 	mem_free(h->path);
 	mem_free(h);

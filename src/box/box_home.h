@@ -3,6 +3,7 @@
 #define BOX_BOX_HOME_H
 
 #include "base/err.h"
+#include "box/box_index.h"
 #include "box/loop.h"
 #include "image/images.h"
 
@@ -12,11 +13,15 @@
  *   format            version of the layout, "1"
  *   images/           the image store
  *   cache/            verdicts, initramfs and empty disks: may be deleted at any time
- *   boxes/<id>/       one box: keeper.lock, vm.lock, disk.raw
+ *   boxes.db          the index of the boxes
+ *   boxes/<id>/       one box, see box_dir.h
+ *   events.jsonl      what happened to them, see event_log.h
  */
 struct holt_home {
 	char *path;
+	int fd; /* its directory */
 	int boxes_fd;
+	struct box_index *boxes;
 	char *cache_dir;
 	struct image_store *images;
 	struct loop *loop;

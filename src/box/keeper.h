@@ -12,9 +12,10 @@
  * What the library and the keeper process agree on. The specification travels as JSON on the owner
  * pipe, never as arguments or environment; everything that is a file travels as a descriptor with a
  * fixed number. The write end of the owner pipe stays open in the owner: its end-of-file tells the
- * keeper that the owner is gone.
+ * keeper that the owner is gone, unless a client has sent detach before.
  */
-#define KEEPER_PROTOCOL 1
+#define KEEPER_PROTOCOL        1
+#define KEEPER_PROTOCOL_OLDEST 1
 
 enum keeper_fd {
 	KEEPER_FD_OWNER =
@@ -27,16 +28,22 @@ enum keeper_fd {
 	KEEPER_FD_DISK,
 	KEEPER_FD_VM_LOCK, /* locked; only QEMU keeps it */
 	KEEPER_FD_KEEPER_LOCK, /* locked; only the keeper keeps it */
-	KEEPER_FD_BOXES, /* the directory that holds the box's directory */
+	KEEPER_FD_HOME, /* the home's directory: for its events, and to remove the box */
+	KEEPER_FD_BOX, /* the box's directory: for its socket, state and log */
 	KEEPER_FD_END
 };
 
 struct keeper_spec {
 	char id[33]; /* also the name of the box's directory */
+	char name[65]; /* of the box, or empty: for events */
 	bool kvm;
+	bool keep; /* the box stays after its end; otherwise its directory goes */
 	uint32_t memory_mib;
 	uint32_t cpus;
 	uint32_t tsc_khz;
+	uint32_t stop_signal;
+	uint64_t stop_grace_ms;
+	uint64_t log_bytes;
 	uint64_t disk_bytes;
 	uint64_t boot_timeout_ms; /* of one attempt, from QEMU's start to the agent's setup_done */
 	char hostname[65];
@@ -47,8 +54,32 @@ struct keeper_spec {
 int keeper_spec_write(const struct keeper_spec *spec, int fd, holt_error **reterr);
 int keeper_spec_read(int fd, struct keeper_spec *ret, holt_error **reterr);
 
-/* The keeper's life: boots the VM with one retry, serves the client, ends with the owner, removes
- * the box's directory. Returns the process's exit status. Call it first thing in main. */
+/* The keeper's life: boots the VM with one retry, serves clients, ends with the owner or as asked,
+ * leaves a state file or removes the box's directory. Returns the process's exit status. Call it
+ * first thing in main. */
 int keeper_main(const struct vm_engine *engine);
+
+/*
+ * How a client comes to a keeper: it connects to the socket "sock" (SOCK_SEQPACKET) in the box's
+ * directory, sends a
+ * keeper_knock together with the far ends of two socket pairs (its control and bulk lanes), and
+ * gets a keeper_answer. All little-endian by being on one machine.
+ */
+#define KEEPER_SOCKET "sock"
+#define KEEPER_MAGIC  0x4b4c4f48u /* "HOLK" */
+
+struct keeper_knock {
+	uint32_t magic;
+	uint16_t version; /* the newest that the client speaks */
+	uint16_t oldest;
+};
+
+enum keeper_verdict { KEEPER_WELCOME, KEEPER_WRONG_VERSION, KEEPER_FULL };
+
+struct keeper_answer {
+	uint32_t magic;
+	uint16_t version; /* of the keeper */
+	uint16_t verdict; /* enum keeper_verdict */
+};
 
 #endif

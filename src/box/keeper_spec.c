@@ -18,12 +18,17 @@ int keeper_spec_write(const struct keeper_spec *s, int fd, holt_error **reterr)
 
 	(void)snprintf(mac, sizeof mac, "%02x%02x%02x%02x%02x%02x", s->mac[0], s->mac[1], s->mac[2],
 		s->mac[3], s->mac[4], s->mac[5]);
-	auto_json doc = json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "protocol",
-		KEEPER_PROTOCOL, "id", s->id, "kvm", (int)s->kvm, "memory_mib",
+	auto_json doc = json_pack("{s:i, s:s, s:s, s:b, s:b, s:s, s:s}", "protocol",
+		KEEPER_PROTOCOL, "id", s->id, "name", s->name, "kvm", (int)s->kvm, "keep",
+		(int)s->keep, "hostname", s->hostname, "mac", mac);
+	auto_json numbers = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_mib",
 		(json_int_t)s->memory_mib, "cpus", (json_int_t)s->cpus, "tsc_khz",
-		(json_int_t)s->tsc_khz, "disk_bytes", (json_int_t)s->disk_bytes, "boot_timeout_ms",
-		(json_int_t)s->boot_timeout_ms, "hostname", s->hostname, "mac", mac);
-	auto_free char *text = doc ? json_text(doc) : NULL;
+		(json_int_t)s->tsc_khz, "stop_signal", (json_int_t)s->stop_signal, "stop_grace_ms",
+		(json_int_t)s->stop_grace_ms, "log_bytes", (json_int_t)s->log_bytes, "disk_bytes",
+		(json_int_t)s->disk_bytes, "boot_timeout_ms", (json_int_t)s->boot_timeout_ms);
+	if (!doc || !numbers || json_object_update(doc, numbers) < 0)
+		return err_nomem(reterr);
+	auto_free char *text = json_text(doc);
 	if (!text)
 		return err_nomem(reterr);
 	const uint32_t len = (uint32_t)strlen(text);
@@ -71,9 +76,33 @@ static int parse_mac(const char *text, uint8_t ret[6], holt_error **reterr)
 	return 0;
 }
 
+static int parse_numbers(const json_t *doc, struct keeper_spec *s, holt_error **reterr)
+{
+	int64_t memory, cpus, tsc, disk, boot, signo, grace, log;
+	int r = get_number(doc, "memory_mib", 1, UINT32_MAX, &memory, reterr);
+
+	if (r < 0 || (r = get_number(doc, "cpus", 1, UINT32_MAX, &cpus, reterr)) < 0 ||
+		(r = get_number(doc, "tsc_khz", 0, UINT32_MAX, &tsc, reterr)) < 0 ||
+		(r = get_number(doc, "stop_signal", 1, 64, &signo, reterr)) < 0 ||
+		(r = get_number(doc, "stop_grace_ms", 0, INT32_MAX, &grace, reterr)) < 0 ||
+		(r = get_number(doc, "log_bytes", 1, INT64_MAX, &log, reterr)) < 0 ||
+		(r = get_number(doc, "disk_bytes", 1, INT64_MAX, &disk, reterr)) < 0 ||
+		(r = get_number(doc, "boot_timeout_ms", 1, INT32_MAX, &boot, reterr)) < 0)
+		return r;
+	s->memory_mib = (uint32_t)memory;
+	s->cpus = (uint32_t)cpus;
+	s->tsc_khz = (uint32_t)tsc;
+	s->stop_signal = (uint32_t)signo;
+	s->stop_grace_ms = (uint64_t)grace;
+	s->log_bytes = (uint64_t)log;
+	s->disk_bytes = (uint64_t)disk;
+	s->boot_timeout_ms = (uint64_t)boot;
+	return 0;
+}
+
 static int spec_parse(const json_t *doc, struct keeper_spec *s, holt_error **reterr)
 {
-	int64_t protocol, memory, cpus, tsc, disk, boot;
+	int64_t protocol = 0;
 	char mac[13];
 
 	int r = get_number(doc, "protocol", 0, INT32_MAX, &protocol, reterr);
@@ -83,21 +112,13 @@ static int spec_parse(const json_t *doc, struct keeper_spec *s, holt_error **ret
 			KEEPER_PROTOCOL);
 	if (r < 0 || (r = get_text(doc, "id", s->id, sizeof s->id, reterr)) < 0 ||
 		(r = get_text(doc, "hostname", s->hostname, sizeof s->hostname, reterr)) < 0 ||
+		(r = get_text(doc, "name", s->name, sizeof s->name, reterr)) < 0 ||
 		(r = get_text(doc, "mac", mac, sizeof mac, reterr)) < 0 ||
-		(r = parse_mac(mac, s->mac, reterr)) < 0 ||
-		(r = get_number(doc, "memory_mib", 1, UINT32_MAX, &memory, reterr)) < 0 ||
-		(r = get_number(doc, "cpus", 1, UINT32_MAX, &cpus, reterr)) < 0 ||
-		(r = get_number(doc, "tsc_khz", 0, UINT32_MAX, &tsc, reterr)) < 0 ||
-		(r = get_number(doc, "disk_bytes", 1, INT64_MAX, &disk, reterr)) < 0 ||
-		(r = get_number(doc, "boot_timeout_ms", 1, INT32_MAX, &boot, reterr)) < 0)
+		(r = parse_mac(mac, s->mac, reterr)) < 0)
 		return r;
 	s->kvm = json_is_true(json_object_get(doc, "kvm"));
-	s->memory_mib = (uint32_t)memory;
-	s->cpus = (uint32_t)cpus;
-	s->tsc_khz = (uint32_t)tsc;
-	s->disk_bytes = (uint64_t)disk;
-	s->boot_timeout_ms = (uint64_t)boot;
-	return 0;
+	s->keep = json_is_true(json_object_get(doc, "keep"));
+	return parse_numbers(doc, s, reterr);
 }
 
 int keeper_spec_read(int fd, struct keeper_spec *ret, holt_error **reterr)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A box is started in this order: image, accelerator, kernel and initramfs, directory with both
- * locks held, disk, keeper with all of it as descriptors. From the keeper's start on the locks are
- * the keeper's and QEMU's; before it, a failure removes the directory here.
+ * Starting a box, and reaching one that runs. A start takes, in this order: both locks,
+ * accelerator, kernel and initramfs, rootfs and disk, a keeper with all of it as descriptors. From
+ * the keeper's start on the locks are the keeper's and QEMU's.
+ *
+ * Every box begins attached to its starter, so that nothing is left of a start that is cut short;
+ * one that shall live on is detached when its program runs.
  */
 #include "box/lifecycle.h"
 
@@ -13,25 +16,31 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/digest.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "box/assets.h"
-#include "box/box_dir.h"
 #include "box/keeper.h"
-#include "vmm/disk.h"
+#include "box/request.h"
 #include "vmm/kernel.h"
 #include "vmm/probe.h"
 #include "base/banned.h"
 
 /* What the keeper may take beyond its two boot attempts. */
 #define START_MARGIN_MS 10000
-/* From closing the owner pipe to the keeper's last trace. */
-#define CLOSE_TIMEOUT_MS 8000
-/* For a VM whose keeper was killed to be gone, by the parent-death signal. */
-#define VM_END_WAIT_MS 2000
+/* For a keeper or VM of the run before to be gone. */
+#define LOCK_WAIT_MS 2000
+/* The keeper's own word. */
+#define DETACH_TIMEOUT_MS 5000
+/* For a box that somebody else is just starting. */
+#define CONNECT_TIMEOUT_MS 30000
+
+struct session_list {
+	struct session *session;
+	struct session_list *next;
+};
 
 /* Everything that is opened on the way to a keeper. */
 struct parts {
@@ -42,8 +51,11 @@ struct parts {
 	int owner[2];
 	int control[2];
 	int bulk[2];
-	struct box_dir dir;
 };
+
+#define PARTS_INIT                                                              \
+	((struct parts){FD_NONE, FD_NONE, FD_NONE, FD_NONE, {FD_NONE, FD_NONE}, \
+		{FD_NONE, FD_NONE}, {FD_NONE, FD_NONE}})
 
 static void parts_done(struct parts *p)
 {
@@ -52,10 +64,9 @@ static void parts_done(struct parts *p)
 
 	for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
 		*fds[i] = fd_close(*fds[i]);
-	box_dir_close(&p->dir);
 }
 
-static int choose_accel(struct holt_home *h, const struct box_wish *w, struct keeper_spec *spec,
+static int choose_accel(struct holt_home *h, const struct start_wish *w, struct keeper_spec *spec,
 	holt_error **reterr)
 {
 	const char *want = w->accel ? w->accel : getenv("HOLT_ACCEL");
@@ -93,32 +104,34 @@ static int open_kernel(struct holt_home *h, struct parts *p, holt_error **reterr
 	return r;
 }
 
-static int make_disk(struct holt_home *h, struct parts *p, uint64_t bytes, holt_error **reterr)
+static int open_file(
+	const struct box_dir *d, const char *name, int flags, int *ret_fd, holt_error **reterr)
 {
-	const int r = disk_create(h->cache_dir, p->dir.fd, "disk.raw", bytes, reterr);
-
-	if (r < 0)
-		return r;
-	p->disk_fd = openat(p->dir.fd, "disk.raw", O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (p->disk_fd < 0)
-		return err_errno(reterr, errno, "cannot open the box's disk");
-	return 0;
+	*ret_fd = openat(d->fd, name, flags | O_CLOEXEC | O_NOFOLLOW);
+	if (*ret_fd >= 0)
+		return 0;
+	const int r = err_errno(reterr, errno, "cannot open the box's file '%s'", name);
+	err_hint(reterr, "the box is damaged: remove it with 'holt rm'");
+	return r;
 }
 
-static int fill_spec(
-	struct holt_box *b, const struct box_wish *w, struct keeper_spec *spec, holt_error **reterr)
+static void fill_spec(
+	const struct holt_box *b, const struct start_wish *w, struct keeper_spec *spec)
 {
-	spec->memory_mib = w->memory_mib;
-	spec->cpus = w->cpus;
-	spec->disk_bytes = w->disk_bytes;
+	const struct box_record *r = &b->rec;
+
+	(void)snprintf(spec->id, sizeof spec->id, "%s", r->id);
+	(void)snprintf(spec->name, sizeof spec->name, "%s", r->name ? r->name : "");
+	(void)snprintf(spec->hostname, sizeof spec->hostname, "%s", r->hostname);
+	memcpy(spec->mac, r->mac, sizeof spec->mac);
+	spec->keep = r->keep;
+	spec->memory_mib = r->memory_mib;
+	spec->cpus = r->cpus;
+	spec->disk_bytes = r->disk_bytes;
+	spec->log_bytes = r->log_bytes;
+	spec->stop_signal = r->stop_signal;
+	spec->stop_grace_ms = r->stop_grace_ms;
 	spec->boot_timeout_ms = w->boot_timeout_ms;
-	(void)snprintf(spec->id, sizeof spec->id, "%s", b->id);
-	(void)snprintf(b->hostname, sizeof b->hostname, "%s", w->hostname ? w->hostname : b->id);
-	(void)snprintf(spec->hostname, sizeof spec->hostname, "%s", b->hostname);
-	if (random_bytes(spec->mac, sizeof spec->mac) < 0)
-		return err_make(reterr, HOLT_EIO, "no random bytes from the kernel");
-	spec->mac[0] = (uint8_t)((spec->mac[0] & 0xfc) | 2); /* locally administered, unicast */
-	return 0;
 }
 
 /* All that the keeper sees of the caller's environment: where QEMU is, overrides for development.
@@ -161,7 +174,7 @@ static char **keeper_env(void)
 	return NULL;
 }
 
-static int spawn_keeper(struct parts *p, int boxes_fd, holt_error **reterr)
+static int spawn_keeper(const struct holt_box *b, const struct parts *p, holt_error **reterr)
 {
 	auto_free char *path = NULL;
 	struct proc proc = {0};
@@ -177,8 +190,8 @@ static int spawn_keeper(struct parts *p, int boxes_fd, holt_error **reterr)
 		{p->control[1], KEEPER_FD_CONTROL}, {p->bulk[1], KEEPER_FD_BULK},
 		{p->kernel_fd, KEEPER_FD_KERNEL}, {p->initrd_fd, KEEPER_FD_INITRD},
 		{p->rootfs_fd, KEEPER_FD_ROOTFS}, {p->disk_fd, KEEPER_FD_DISK},
-		{p->dir.vm_lock, KEEPER_FD_VM_LOCK}, {p->dir.keeper_lock, KEEPER_FD_KEEPER_LOCK},
-		{boxes_fd, KEEPER_FD_BOXES}};
+		{b->dir.vm_lock, KEEPER_FD_VM_LOCK}, {b->dir.keeper_lock, KEEPER_FD_KEEPER_LOCK},
+		{b->home->fd, KEEPER_FD_HOME}, {b->dir.fd, KEEPER_FD_BOX}};
 	const struct proc_spec spec = {.path = path,
 		.argv = argv,
 		.env = (const char *const *)env,
@@ -190,92 +203,182 @@ static int spawn_keeper(struct parts *p, int boxes_fd, holt_error **reterr)
 	return r;
 }
 
-/* From a made directory to a running keeper. */
-static int start_keeper(struct holt_box *b, struct parts *p, const struct box_wish *w,
-	struct keeper_spec *spec, holt_error **reterr)
+static int start_keeper(
+	struct holt_box *b, struct parts *p, const struct keeper_spec *spec, holt_error **reterr)
 {
-	int r = make_disk(b->home, p, w->disk_bytes, reterr);
+	int r = fd_pipe(p->owner);
 
-	if (r < 0 || (r = fill_spec(b, w, spec, reterr)) < 0)
-		return r;
-	if ((r = fd_pipe(p->owner)) < 0 || (r = fd_socketpair(p->control)) < 0 ||
-		(r = fd_socketpair(p->bulk)) < 0)
+	if (r < 0 || (r = fd_socketpair(p->control)) < 0 || (r = fd_socketpair(p->bulk)) < 0)
 		return err_errno(reterr, -r, "cannot make the keeper's sockets");
-	r = spawn_keeper(p, b->home->boxes_fd, reterr);
+	r = spawn_keeper(b, p, reterr);
 	if (r == 0)
 		r = keeper_spec_write(spec, p->owner[1], reterr);
 	return r;
 }
 
-static int check_cancel(const struct box_wish *w, holt_error **reterr)
+static int take_locks(struct holt_box *b, holt_error **reterr)
+{
+	if (b->dir.fd >= 0)
+		return 0; /* since it was made */
+	const int r = box_dir_lock(b->home->boxes_fd, b->rec.id, LOCK_WAIT_MS, &b->dir);
+	if (r == -ENOENT)
+		return err_make(reterr, HOLT_ENOT_FOUND, "the box is removed");
+	if (r == -EBUSY) {
+		(void)err_make(reterr, HOLT_EBUSY, "the box runs already");
+		err_hint(reterr, "stop it first with 'holt stop %s'", b->rec.id);
+		return -HOLT_EBUSY;
+	}
+	return r < 0 ? err_errno(reterr, -r, "cannot lock the box") : 0;
+}
+
+static int check_cancel(const struct start_wish *w, holt_error **reterr)
 {
 	if (!cancel_fired(w->cancel))
 		return 0;
 	return err_make(reterr, HOLT_ECANCELLED, "the start was cancelled");
 }
 
-static int start_parts(struct holt_box *b, struct parts *p, const char *ref,
-	const struct box_wish *w, holt_error **reterr)
+static int start_parts(
+	struct holt_box *b, struct parts *p, const struct start_wish *w, holt_error **reterr)
 {
 	struct keeper_spec spec = {0};
-	int r = image_get(b->home->images, ref, &b->image, reterr);
+	int r = choose_accel(b->home, w, &spec, reterr);
 
-	if (r < 0 || (r = choose_accel(b->home, w, &spec, reterr)) < 0 ||
-		(r = open_kernel(b->home, p, reterr)) < 0 ||
-		(r = image_open_rootfs(b->home->images, b->image, &p->rootfs_fd, reterr)) < 0 ||
-		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0 ||
-		(r = box_dir_make(b->home->boxes_fd, &p->dir, reterr)) < 0)
+	if (r < 0 || (r = take_locks(b, reterr)) < 0 || (r = open_kernel(b->home, p, reterr)) < 0 ||
+		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0 ||
+		(r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
+		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0)
 		return r;
-	(void)snprintf(b->id, sizeof b->id, "%s", p->dir.id);
-	r = start_keeper(b, p, w, &spec, reterr);
-	if (r == 0) {
-		b->owner_fd = take_fd(p->owner[1]);
-		r = session_open(b->home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), b->id,
-			&b->session, reterr);
-	}
+	fill_spec(b, w, &spec);
+	r = start_keeper(b, p, &spec, reterr);
+	if (r < 0)
+		return r;
+	/* The keeper and QEMU hold the locks now. */
+	box_dir_close(&b->dir);
+	b->owner_fd = take_fd(p->owner[1]);
+	return session_open(b->home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), b->rec.id,
+		&b->session, reterr);
+}
+
+/* Its program, and then its independence. */
+static int start_program(
+	struct holt_box *b, const struct start_wish *w, struct holt_exec **ret, holt_error **reterr)
+{
+	struct process program = b->rec.program;
+	int r = 0;
+
+	program.flags |= WIRE_EXEC_MAIN;
+	if (b->rec.has_program)
+		r = exec_start(b->session, &program, w->cancel, ret, reterr);
+	if (r == 0 && w->detached)
+		r = session_ask(b->session, &(struct wire_msg){.op = WIRE_OP_detach},
+			DETACH_TIMEOUT_MS, w->cancel, NULL, reterr);
 	return r;
 }
 
-int box_start(struct holt_home *home, const char *ref, const struct box_wish *w,
-	struct holt_box **ret, holt_error **reterr)
+/* Let a session go that may still have execs. */
+static int retire_session(struct holt_box *b, holt_error **reterr)
 {
-	struct parts p = {FD_NONE, FD_NONE, FD_NONE, FD_NONE, {FD_NONE, FD_NONE},
-		{FD_NONE, FD_NONE}, {FD_NONE, FD_NONE}, BOX_DIR_INIT};
-	struct holt_box *b = mem_zalloc(sizeof *b);
+	struct session_list *old = b->session ? mem_zalloc(sizeof *old) : NULL;
 
-	if (!b)
+	if (!b->session)
+		return 0;
+	if (!old)
 		return err_nomem(reterr);
-	b->home = home;
-	b->owner_fd = FD_NONE;
-	int r = start_parts(b, &p, ref, w, reterr);
-	/* The keeper and QEMU hold the locks now, or nobody does. */
+	old->session = b->session;
+	LL_PREPEND(b->ended, old);
+	b->session = NULL;
+	return 0;
+}
+
+/* The box shall not run on when its start has failed. */
+static void give_up(struct holt_box *b)
+{
+	b->owner_fd = fd_close(b->owner_fd);
+	if (b->session) {
+		(void)session_wait_gone(b->session, START_MARGIN_MS, NULL);
+		session_close(b->session);
+		b->session = NULL;
+	}
+	if (b->rec.keep)
+		box_dir_close(&b->dir);
+}
+
+int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
+	holt_error **reterr)
+{
+	struct parts p = PARTS_INIT;
+	struct holt_exec *program = NULL;
+	int r = retire_session(b, reterr);
+
+	if (r == 0)
+		r = start_parts(b, &p, w, reterr);
 	parts_done(&p);
 	if (r == 0)
 		r = session_wait_ready(b->session, 2 * w->boot_timeout_ms + START_MARGIN_MS,
 			w->cancel, &b->ready, reterr);
+	if (r == 0)
+		r = start_program(b, w, &program, reterr);
 	if (r < 0) {
 		err_stage(reterr, "start");
-		err_object(reterr, b->id[0] ? b->id : ref);
-		box_close(b);
+		err_object(reterr, b->rec.id);
+		exec_free(program);
+		give_up(b);
 		return r;
 	}
-	*ret = b;
+	if (w->detached)
+		b->owner_fd = fd_close(b->owner_fd);
+	if (ret_program)
+		*ret_program = program;
+	else
+		exec_free(program);
 	return 0;
 }
 
-void box_close(struct holt_box *b)
+/* ---- reaching one that runs ---- */
+
+static int reach_locked(struct holt_box *b, struct session **ret, holt_error **reterr)
 {
-	if (!b)
-		return;
-	b->owner_fd = fd_close(b->owner_fd);
-	if (b->session) {
-		(void)session_wait_gone(b->session, CLOSE_TIMEOUT_MS, NULL);
-		session_close(b->session);
+	int r = 0;
+
+	if (b->session && !session_alive(b->session))
+		r = retire_session(b, reterr);
+	if (r == 0 && !b->session) {
+		r = loop_start(b->home->loop, reterr);
+		if (r == 0)
+			r = door_knock(b->home->boxes_fd, b->rec.id, b->home->loop, &b->session,
+				b->ended ? NULL : reterr);
+		/* What this handle saw of the end says more than that nobody is there. */
+		if (r < 0 && b->ended)
+			r = session_why(b->ended->session, reterr);
 	}
-	/* Normally the keeper has done it; a killed one could not. What is still held now goes with
-	 * the next process that opens the home. */
-	if (b->id[0])
-		(void)box_dir_remove(b->home->boxes_fd, b->id, VM_END_WAIT_MS);
-	image_free(b->image);
-	mem_free(b);
+	if (r == 0)
+		*ret = b->session;
+	return r;
+}
+
+int box_reach(struct holt_box *b, struct session **ret, holt_error **reterr)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	const int r = reach_locked(b, ret, reterr);
+	(void)pthread_mutex_unlock(&b->lock);
+	if (r < 0) {
+		err_stage(reterr, "connect");
+		err_object(reterr, b->rec.id);
+		if (r == -HOLT_ECLOSED)
+			err_hint(reterr, "start it with 'holt start %s'", b->rec.id);
+	}
+	return r;
+}
+
+int box_connect(struct holt_box *b, struct session **ret, holt_error **reterr)
+{
+	struct session *s = NULL;
+	int r = box_reach(b, &s, reterr);
+
+	if (r == 0)
+		r = session_wait_ready(s, CONNECT_TIMEOUT_MS, NULL, &b->ready, reterr);
+	if (r == 0)
+		*ret = s;
+	return r;
 }

@@ -2,33 +2,96 @@
 #ifndef BOX_LIFECYCLE_H
 #define BOX_LIFECYCLE_H
 
-#include "box/cancel.h"
+#include "box/box_dir.h"
+#include "box/box_exec.h"
 #include "box/box_home.h"
+#include "box/box_record.h"
+#include "box/box_state.h"
 #include "box/session.h"
 
-/* Making and ending a box: everything between an image's name and a session that takes commands. */
+/*
+ * A box in the library: what its record says, and a connection to its keeper once one is needed.
+ * box_create.c makes and removes boxes, lifecycle.c starts and connects, box_manage.c does all
+ * else.
+ *
+ * Who ends what: a box that was started attached through a handle ends with it (owner_fd); one that
+ * is not kept and was made but not started through it goes with it (its locks are held until then).
+ */
 struct box_wish {
 	uint32_t memory_mib;
 	uint32_t cpus;
 	uint64_t disk_bytes;
-	uint64_t boot_timeout_ms;
 	const char *hostname; /* NULL: the id */
+	const char *name; /* NULL: none */
+	bool keep;
+	uint64_t log_bytes;
+	uint32_t stop_signal; /* 0: the image's */
+	uint64_t stop_grace_ms;
+	const struct process_wish *program; /* NULL: none */
+	const struct process *program_limits; /* its time-out, terminal, replay and pids_max */
+};
+
+struct start_wish {
+	bool detached;
+	uint64_t boot_timeout_ms;
 	const char *accel; /* NULL: auto */
 	holt_cancel *cancel;
 };
 
 struct holt_box {
 	struct holt_home *home;
-	char id[33];
-	char hostname[65];
-	struct image *image;
-	int owner_fd; /* write end: the keeper ends the box when it closes */
-	struct session *session;
+	struct box_record rec;
+	struct box_dir dir; /* locked from creation to start, unless it is kept */
+	int owner_fd; /* write end: the keeper ends the box when it closes; FD_NONE: not ours */
+	pthread_mutex_t lock; /* of the sessions */
+	struct session *session; /* NULL: not connected */
+	struct session_list *ended; /* earlier ones, whose execs may still be there */
 	struct session_ready ready;
+	char *json;
 };
 
-int box_start(struct holt_home *home, const char *image, const struct box_wish *wish,
+/* box_create.c */
+int box_create(struct holt_home *home, const char *image, const struct box_wish *w,
 	struct holt_box **ret, holt_error **reterr);
+int box_handle(struct holt_home *home, struct holt_box **ret, holt_error **reterr);
+/* Let a handle go, and end what depends on it. */
 void box_close(struct holt_box *b);
+/* Remove what dead processes left in the home. */
+void box_sweep(struct holt_home *home);
+/* Forget the box and remove its directory, whose locks are held. */
+int box_discard(struct holt_home *home, struct box_dir *d, holt_error **reterr);
+int box_check_name(const char *name, holt_error **reterr);
+/* The name's holder is gone without having been forgotten: forget it. True if there was such. */
+bool box_free_name(struct holt_home *home, const char *holder);
+
+/* lifecycle.c */
+int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
+	holt_error **reterr);
+/* A borrowed session with the keeper, however far the box is; HOLT_ECLOSED where none lives. */
+int box_reach(struct holt_box *b, struct session **ret, holt_error **reterr);
+/* The same of a box that takes commands; waits for one that is starting. */
+int box_connect(struct holt_box *b, struct session **ret, holt_error **reterr);
+
+/* keeper_door.c: connect to the keeper of the box in @boxes, or end one that does not listen. */
+int door_knock(
+	int boxes, const char *id, struct loop *loop, struct session **ret, holt_error **reterr);
+int door_kill(int boxes, const char *id);
+
+/* box_manage.c */
+int box_get(struct holt_home *home, const char *ref, struct holt_box **ret, holt_error **reterr);
+int box_list(struct holt_home *home, struct holt_box ***ret, size_t *ret_n, holt_error **reterr);
+void box_list_free(struct holt_box **list, size_t n);
+void box_look(struct holt_box *b, struct box_state *ret);
+int box_json(struct holt_box *b, const char **ret, holt_error **reterr);
+int box_stop(struct holt_box *b, uint64_t grace_ms, holt_error **reterr);
+int box_kill(struct holt_box *b, uint32_t signo, holt_error **reterr);
+int box_pause(struct holt_box *b, bool on, holt_error **reterr);
+int box_wait(struct holt_box *b, uint64_t timeout_ms, holt_cancel *cancel, struct box_state *ret,
+	holt_error **reterr);
+int box_rename(struct holt_box *b, const char *name, holt_error **reterr);
+int box_remove(struct holt_box *b, bool force, holt_error **reterr);
+int box_ping(struct holt_box *b, uint64_t timeout_ms, uint64_t *ret_us, holt_error **reterr);
+int box_stats(struct holt_box *b, struct wire_stats_reply *ret, uint64_t *ret_host_bytes,
+	holt_error **reterr);
 
 #endif

@@ -155,7 +155,7 @@ int process_build(const struct image_config *image, const char *hostname,
 {
 	const char *cwd = w->cwd ? w->cwd : image->working_dir;
 	const char *user = w->user ? w->user : image->user;
-	struct process p = {.stdin_stream = w->stdin_stream};
+	struct process p = {.flags = w->flags | WIRE_EXEC_MKCWD};
 	int r;
 
 	if (w->cwd && w->cwd[0] != '/') {

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "image/images.h"
+#include "wire/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +18,12 @@ struct process {
 	char **env;
 	char *cwd; /* "" = "/" */
 	char *user; /* "" = root */
-	bool stdin_stream;
+	uint32_t flags; /* WIRE_EXEC_ */
+	uint64_t timeout_ms; /* 0 = none */
+	uint16_t rows; /* of the terminal */
+	uint16_t cols;
+	uint32_t pids_max; /* 0 = the agent's default */
+	uint32_t replay; /* bytes of output kept, 0 = the keeper's default */
 };
 
 struct process_wish {
@@ -27,7 +33,7 @@ struct process_wish {
 	const char *user;
 	const char *const *entrypoint;
 	bool image_command; /* apply Entrypoint and Cmd */
-	bool stdin_stream;
+	uint32_t flags; /* WIRE_EXEC_ */
 };
 
 int process_build(const struct image_config *image, const char *hostname,

@@ -28,9 +28,8 @@ struct session {
 	bool gone; /* the keeper has closed its sockets, or never was there */
 	bool closed; /* the channel's memory may go */
 	struct session_ready ready;
-	uint16_t end_reason;
+	struct session_end end; /* told: by an `ended` frame, not just by a closed socket */
 	uint32_t end_errnum;
-	bool end_told; /* by an `ended` frame, not just by a closed socket */
 	char end_stage[64];
 	char end_text[SESSION_TEXT_MAX];
 	char end_hint[256];
@@ -73,8 +72,8 @@ static void on_ready(struct session *s, const struct wire_ready *m)
 
 static void on_ended(struct session *s, const struct wire_ended *m)
 {
-	s->end_told = true;
-	s->end_reason = m->reason;
+	s->end = (struct session_end){
+		.told = true, .reason = m->reason, .code = m->code, .flags = m->flags};
 	s->end_errnum = m->errnum;
 	take_text(s->end_stage, sizeof s->end_stage, m->stage);
 	take_text(s->end_text, sizeof s->end_text, m->text);
@@ -106,7 +105,7 @@ static void on_lost(struct channel *ch, int errnum, const char *what)
 	struct session *s = ch->user;
 
 	session_lock(s);
-	if (!s->end_told)
+	if (!s->end.told)
 		(void)snprintf(s->end_text, sizeof s->end_text,
 			"the box's keeper ended without a word (%s)",
 			errnum ? strerrordesc_np(errnum) : what);
@@ -326,17 +325,21 @@ int session_end_error(struct session *s, holt_error **reterr)
 		[WIRE_END_OWNER_GONE] = HOLT_EGUEST_LOST,
 		[WIRE_END_SETUP_FAILED] = HOLT_EGUEST_LOST,
 		[WIRE_END_HOST] = HOLT_EUNAVAILABLE,
+		[WIRE_END_PROGRAM] = HOLT_EGUEST_LOST,
+		[WIRE_END_KILLED] = HOLT_EGUEST_LOST,
+		[WIRE_END_OOM] = HOLT_EGUEST_LOST,
+		[WIRE_END_POWEROFF] = HOLT_EGUEST_LOST,
 	};
 	int code = HOLT_EGUEST_LOST;
 
-	if (s->end_told && s->end_reason < sizeof codes / sizeof codes[0])
-		code = codes[s->end_reason];
+	if (s->end.told && s->end.reason < sizeof codes / sizeof codes[0])
+		code = codes[s->end.reason];
 	(void)err_make(reterr, code, "%s", s->end_text);
 	err_stage(reterr, s->end_stage[0] ? s->end_stage : "keeper");
 	err_object(reterr, s->box_id);
 	if (s->end_hint[0])
 		err_hint(reterr, "%s", s->end_hint);
-	if (s->end_told && s->end_reason != WIRE_END_VM_CRASHED)
+	if (s->end.told && s->end.reason != WIRE_END_VM_CRASHED)
 		err_set_errno(reterr, (int)s->end_errnum);
 	return -code;
 }
@@ -366,6 +369,46 @@ int session_wait_ready(struct session *s, uint64_t timeout_ms, holt_cancel *canc
 	}
 	session_unlock(s);
 	cancel_leave(cancel, &waiter);
+	return r;
+}
+
+int session_why(struct session *s, holt_error **reterr)
+{
+	session_lock(s);
+	const int r = session_end_error(s, reterr);
+	session_unlock(s);
+	return r;
+}
+
+bool session_alive(struct session *s)
+{
+	session_lock(s);
+	const bool alive = s->state != SESSION_ENDED;
+	session_unlock(s);
+	return alive;
+}
+
+int session_wait_end(struct session *s, uint64_t timeout_ms, holt_cancel *cancel,
+	struct session_end *ret, holt_error **reterr)
+{
+	struct cancel_waiter waiter = {.lock = &s->lock, .cond = &s->cond};
+	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	int r = 0;
+
+	cancel_enter(cancel, &waiter);
+	session_lock(s);
+	while (s->state != SESSION_ENDED && r == 0)
+		r = session_cond_wait(s, &s->cond, deadline_ms, cancel);
+	if (s->state == SESSION_ENDED) {
+		*ret = s->end;
+		r = 0;
+	}
+	session_unlock(s);
+	cancel_leave(cancel, &waiter);
+	if (r < 0)
+		(void)err_make(reterr, -r,
+			r == -HOLT_ECANCELLED ? "waiting for the box's end was cancelled"
+					      : "the box did not end in time");
 	return r;
 }
 

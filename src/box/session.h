@@ -48,10 +48,25 @@ int session_open(struct loop *loop, int control_fd, int bulk_fd, const char *box
 /* Close the connection and free it; no stream may be left. */
 void session_close(struct session *s);
 
+/* How a box ended, as its keeper told; @told is false where it only closed its sockets. */
+struct session_end {
+	bool told;
+	uint16_t reason; /* WIRE_END_ */
+	uint32_t code;
+	uint32_t flags;
+};
+
 /* Wait until commands can run, or until the keeper has closed the sockets. */
 int session_wait_ready(struct session *s, uint64_t timeout_ms, holt_cancel *cancel,
 	struct session_ready *ret, holt_error **reterr);
 int session_wait_gone(struct session *s, uint64_t timeout_ms, holt_error **reterr);
+/* Wait for the word that the box is over (or the closed sockets): 0, HOLT_ETIMEOUT,
+ * HOLT_ECANCELLED. */
+int session_wait_end(struct session *s, uint64_t timeout_ms, holt_cancel *cancel,
+	struct session_end *ret, holt_error **reterr);
+bool session_alive(struct session *s);
+/* As session_end_error, without the lock. */
+int session_why(struct session *s, holt_error **reterr);
 
 const char *session_box_id(const struct session *s);
 void session_lock(struct session *s);

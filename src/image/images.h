@@ -70,6 +70,11 @@ int image_remove(struct image_store *s, const char *ref, holt_error **reterr);
 int image_open_rootfs(
 	struct image_store *s, const struct image *img, int *ret_fd, holt_error **reterr);
 
+/* Give the rootfs another name in @dirfd: a hard link, or a copy on another file system. It then
+ * outlives the image. */
+int image_link_rootfs(struct image_store *s, const struct image *img, int dirfd, const char *name,
+	holt_error **reterr);
+
 void image_free(struct image *img);
 void image_list_free(struct image **list, size_t n);
 

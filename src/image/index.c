@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image/index.h"
 
-#include <sqlite3.h>
-#include <stdarg.h>
 #include <string.h>
 
+#include "base/db.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "image/manifest.h"
@@ -18,7 +17,7 @@
 #define INDEX_IMAGES_MAX 100000 /* rows of one listing */
 
 struct index {
-	sqlite3 *db;
+	struct db db;
 };
 
 static const char schema[] =
@@ -39,129 +38,15 @@ static const char schema[] =
 #define IMAGE_COLUMNS \
 	"i.digest, i.rootfs_digest, i.size_bytes, i.layers, i.created_s, i.config, n.name"
 
-static int fail(struct index *x, int rc, holt_error **reterr)
-{
-	const char *why = sqlite3_errmsg(x->db);
-
-	switch (rc & 0xff) {
-	case SQLITE_NOMEM:
-		return err_nomem(reterr);
-	case SQLITE_BUSY:
-	case SQLITE_LOCKED:
-		rc = err_make(reterr, HOLT_EBUSY, "the image index is in use: %s", why);
-		err_hint(reterr, "another process holds it for more than %d s; try again",
-			INDEX_TIMEOUT_MS / 1000);
-		return rc;
-	case SQLITE_FULL:
-		rc = err_make(reterr, HOLT_ELIMIT, "cannot write the image index: %s", why);
-		err_hint(reterr, "free some space where the images are kept");
-		return rc;
-	case SQLITE_READONLY:
-	case SQLITE_PERM:
-	case SQLITE_CANTOPEN:
-		return err_make(reterr, HOLT_EDENIED, "cannot open the image index: %s", why);
-	case SQLITE_CORRUPT:
-	case SQLITE_NOTADB:
-		rc = err_make(reterr, HOLT_EIO, "the image index is damaged: %s", why);
-		err_hint(reterr, "move the directory of the image store away and import again");
-		return rc;
-	default:
-		return err_make(reterr, HOLT_EIO, "cannot use the image index: %s", why);
-	}
-}
-
-static int exec(struct index *x, const char *sql, holt_error **reterr)
-{
-	const int rc = sqlite3_exec(x->db, sql, NULL, NULL, NULL);
-
-	return rc == SQLITE_OK ? 0 : fail(x, rc, reterr);
-}
-
-/* A statement with its text parameters bound (static for the time of the statement). */
-static int prepare(struct index *x, sqlite3_stmt **ret, holt_error **reterr, const char *sql,
-	size_t n, const char *const *texts)
-{
-	int rc = sqlite3_prepare_v2(x->db, sql, -1, ret, NULL);
-
-	for (size_t i = 0; rc == SQLITE_OK && i < n; i++)
-		rc = sqlite3_bind_text(*ret, (int)i + 1, texts[i], -1, SQLITE_STATIC);
-	return rc == SQLITE_OK ? 0 : fail(x, rc, reterr);
-}
-
-static void stmt_freep(sqlite3_stmt **stmt)
-{
-	(void)sqlite3_finalize(*stmt);
-}
-#define auto_stmt __attribute__((cleanup(stmt_freep))) sqlite3_stmt *
-
-/* Run a statement that gives no rows. */
-static int run(
-	struct index *x, const char *sql, size_t n, const char *const *texts, holt_error **reterr)
-{
-	auto_stmt stmt = NULL;
-	const int code = prepare(x, &stmt, reterr, sql, n, texts);
-
-	if (code < 0)
-		return code;
-	const int rc = sqlite3_step(stmt);
-	return rc == SQLITE_DONE ? 0 : fail(x, rc, reterr);
-}
-
-/* Run a statement whose answer is one number. */
-static int ask(struct index *x, const char *sql, size_t n, const char *const *texts, int64_t *ret,
-	holt_error **reterr)
-{
-	auto_stmt stmt = NULL;
-	const int code = prepare(x, &stmt, reterr, sql, n, texts);
-
-	if (code < 0)
-		return code;
-	const int rc = sqlite3_step(stmt);
-	if (rc != SQLITE_ROW)
-		return fail(x, rc, reterr);
-	*ret = sqlite3_column_int64(stmt, 0);
-	return 0;
-}
-
-static int make_schema(struct index *x, holt_error **reterr)
-{
-	int64_t version = 0;
-	int code = index_begin(x, reterr);
-
-	if (code == 0)
-		code = ask(x, "PRAGMA user_version", 0, NULL, &version, reterr);
-	if (code == 0 && version == 0)
-		code = exec(x, schema, reterr);
-	if (code == 0)
-		code = index_commit(x, reterr);
-	index_rollback(x);
-	if (code == 0 && version > INDEX_VERSION) {
-		code = err_make(reterr, HOLT_EUNSUPPORTED,
-			"the image index has version %d, this holt knows up to %d", (int)version,
-			INDEX_VERSION);
-		err_hint(reterr, "use the newer holt, or another HOLT_HOME");
-	}
-	return code;
-}
-
 int index_open(const char *path, struct index **ret, holt_error **reterr)
 {
 	struct index *x = mem_zalloc(sizeof *x);
 
 	if (!x)
 		return err_nomem(reterr);
-	const int rc = sqlite3_open_v2(path, &x->db,
-		SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, NULL);
-	int code = rc == SQLITE_OK ? 0 : x->db ? fail(x, rc, reterr) : err_nomem(reterr);
-	if (code == 0) {
-		(void)sqlite3_extended_result_codes(x->db, 1);
-		(void)sqlite3_busy_timeout(x->db, INDEX_TIMEOUT_MS);
-		code = exec(x, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;", reterr);
-	}
-	if (code == 0)
-		code = make_schema(x, reterr);
+	const int code = db_open(&x->db, path, "image index", schema, INDEX_VERSION, reterr);
 	if (code < 0) {
-		index_close(x);
+		mem_free(x);
 		return code;
 	}
 	*ret = x;
@@ -172,31 +57,30 @@ void index_close(struct index *x)
 {
 	if (!x)
 		return;
-	(void)sqlite3_close_v2(x->db);
+	db_close(&x->db);
 	mem_free(x);
 }
 
 int index_begin(struct index *x, holt_error **reterr)
 {
-	return exec(x, "BEGIN IMMEDIATE", reterr);
+	return db_begin(&x->db, reterr);
 }
 
 int index_commit(struct index *x, holt_error **reterr)
 {
-	return exec(x, "COMMIT", reterr);
+	return db_commit(&x->db, reterr);
 }
 
 void index_rollback(struct index *x)
 {
-	if (!sqlite3_get_autocommit(x->db))
-		(void)sqlite3_exec(x->db, "ROLLBACK", NULL, NULL, NULL);
+	db_rollback(&x->db);
 }
 
 int index_put(struct index *x, const struct image *img, const char *config, holt_error **reterr)
 {
 	const char *const texts[] = {img->digest, img->rootfs_digest, config};
 	auto_stmt stmt = NULL;
-	int code = prepare(x, &stmt, reterr,
+	int code = db_prepare(&x->db, &stmt, reterr,
 		"INSERT INTO images (digest, rootfs_digest, config, size_bytes, layers, created_s)"
 		" VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET"
 		" rootfs_digest = excluded.rootfs_digest, size_bytes = excluded.size_bytes,"
@@ -212,14 +96,14 @@ int index_put(struct index *x, const struct image *img, const char *config, holt
 		rc = sqlite3_bind_int64(stmt, 6, img->created_s);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(stmt);
-	return rc == SQLITE_DONE ? 0 : fail(x, rc, reterr);
+	return rc == SQLITE_DONE ? 0 : db_fail(&x->db, rc, reterr);
 }
 
 int index_name(struct index *x, const char *name, const char *digest, holt_error **reterr)
 {
 	const char *const texts[] = {name, digest};
 
-	return run(x,
+	return db_run(&x->db,
 		"INSERT INTO names (name, digest) VALUES (?, ?)"
 		" ON CONFLICT (name) DO UPDATE SET digest = excluded.digest",
 		2, texts, reterr);
@@ -227,19 +111,12 @@ int index_name(struct index *x, const char *name, const char *digest, holt_error
 
 int index_unname(struct index *x, const char *name, holt_error **reterr)
 {
-	return run(x, "DELETE FROM names WHERE name = ?", 1, &name, reterr);
+	return db_run(&x->db, "DELETE FROM names WHERE name = ?", 1, &name, reterr);
 }
 
 int index_drop(struct index *x, const char *digest, holt_error **reterr)
 {
-	return run(x, "DELETE FROM images WHERE digest = ?", 1, &digest, reterr);
-}
-
-static char *column_dup(sqlite3_stmt *stmt, int column)
-{
-	const char *text = (const char *)sqlite3_column_text(stmt, column);
-
-	return text ? str_dup(text) : NULL;
+	return db_run(&x->db, "DELETE FROM images WHERE digest = ?", 1, &digest, reterr);
 }
 
 static int read_image(sqlite3_stmt *stmt, struct image **ret, holt_error **reterr)
@@ -249,12 +126,12 @@ static int read_image(sqlite3_stmt *stmt, struct image **ret, holt_error **reter
 
 	if (!img)
 		return err_nomem(reterr);
-	img->digest = column_dup(stmt, 0);
-	img->rootfs_digest = column_dup(stmt, 1);
+	img->digest = db_column_dup(stmt, 0);
+	img->rootfs_digest = db_column_dup(stmt, 1);
 	img->size_bytes = (uint64_t)sqlite3_column_int64(stmt, 2);
 	img->layers = (uint64_t)sqlite3_column_int64(stmt, 3);
 	img->created_s = sqlite3_column_int64(stmt, 4);
-	img->name = column_dup(stmt, 6);
+	img->name = db_column_dup(stmt, 6);
 	int code = 0;
 	if (!img->digest || !img->rootfs_digest || !config ||
 		(!img->name && sqlite3_column_type(stmt, 6) != SQLITE_NULL))
@@ -283,7 +160,7 @@ static int read_images(struct index *x, sqlite3_stmt *stmt, size_t max, struct i
 		if (rc == SQLITE_DONE)
 			break;
 		if (rc != SQLITE_ROW) {
-			code = fail(x, rc, reterr);
+			code = db_fail(&x->db, rc, reterr);
 			break;
 		}
 		if (n == cap) {
@@ -313,7 +190,7 @@ int index_by_name(struct index *x, const char *name, struct image **ret, holt_er
 	auto_stmt stmt = NULL;
 	struct image **list = NULL;
 	size_t n = 0;
-	int code = prepare(x, &stmt, reterr,
+	int code = db_prepare(&x->db, &stmt, reterr,
 		"SELECT " IMAGE_COLUMNS " FROM names n JOIN images i ON i.digest = n.digest"
 		" WHERE n.name = ?",
 		1, &name);
@@ -338,7 +215,7 @@ int index_by_digest(
 	if (!pattern)
 		return err_nomem(reterr);
 	const char *const text = pattern;
-	int code = prepare(x, &stmt, reterr,
+	int code = db_prepare(&x->db, &stmt, reterr,
 		"SELECT " IMAGE_COLUMNS " FROM images i LEFT JOIN names n ON n.name ="
 		" (SELECT min(name) FROM names WHERE digest = i.digest)"
 		" WHERE i.digest GLOB ? LIMIT 2",
@@ -362,8 +239,8 @@ int index_by_digest(
 int index_count_names(struct index *x, const char *digest, unsigned *ret, holt_error **reterr)
 {
 	int64_t n = 0;
-	const int code = ask(
-		x, "SELECT count(*) FROM names WHERE digest = ?", 1, &digest, &n, reterr);
+	const int code = db_ask(
+		&x->db, "SELECT count(*) FROM names WHERE digest = ?", 1, &digest, &n, reterr);
 
 	if (code == 0)
 		*ret = (unsigned)n;
@@ -379,7 +256,7 @@ int index_has_repository(
 		return err_nomem(reterr);
 	const char *const texts[] = {digest, from, to};
 	int64_t n = 0;
-	const int code = ask(x,
+	const int code = db_ask(&x->db,
 		"SELECT count(*) FROM names WHERE digest = ? AND name > ? AND name < ?", 3, texts,
 		&n, reterr);
 
@@ -391,7 +268,7 @@ int index_has_repository(
 int index_uses_rootfs(struct index *x, const char *rootfs_digest, bool *ret, holt_error **reterr)
 {
 	int64_t n = 0;
-	const int code = ask(x, "SELECT count(*) FROM images WHERE rootfs_digest = ?", 1,
+	const int code = db_ask(&x->db, "SELECT count(*) FROM images WHERE rootfs_digest = ?", 1,
 		&rootfs_digest, &n, reterr);
 
 	if (code == 0)
@@ -402,7 +279,7 @@ int index_uses_rootfs(struct index *x, const char *rootfs_digest, bool *ret, hol
 int index_list(struct index *x, struct image ***ret, size_t *ret_n, holt_error **reterr)
 {
 	auto_stmt stmt = NULL;
-	const int code = prepare(x, &stmt, reterr,
+	const int code = db_prepare(&x->db, &stmt, reterr,
 		"SELECT " IMAGE_COLUMNS " FROM images i LEFT JOIN names n ON n.digest = i.digest"
 		" ORDER BY n.name IS NULL, n.name, i.digest",
 		0, NULL);

@@ -8,11 +8,10 @@
 
 /*
  * The SQLite index of the image store: which images there are and how they are called. One thread
- * at a time (the store's lock); any number of processes. The only file that knows SQLite.
+ * at a time (the store's lock); any number of processes.
  */
 
-#define INDEX_VERSION    1 /* of the schema */
-#define INDEX_TIMEOUT_MS 10000 /* longest wait for another process' transaction */
+#define INDEX_VERSION 1 /* of the schema */
 
 struct index;
 

@@ -542,6 +542,30 @@ int image_open_rootfs(
 	return 0;
 }
 
+static int copy_rootfs(int from, int dirfd, const char *name)
+{
+	auto_fd to = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400);
+
+	return to < 0 ? -errno : fs_copy_sparse(from, to);
+}
+
+int image_link_rootfs(struct image_store *s, const struct image *img, int dirfd, const char *name,
+	holt_error **reterr)
+{
+	auto_free char *own = rootfs_name_of(img->rootfs_digest);
+	auto_fd fd = FD_NONE;
+	int code = own ? 0 : err_nomem(reterr);
+
+	if (code == 0 && linkat(s->rootfs, own, dirfd, name, 0) == 0)
+		return 0;
+	if (code == 0)
+		code = image_open_rootfs(s, img, &fd, reterr);
+	if (code < 0)
+		return code;
+	const int r = copy_rootfs(fd, dirfd, name);
+	return r < 0 ? err_errno(reterr, -r, "cannot copy the rootfs of the image") : 0;
+}
+
 void image_free(struct image *img)
 {
 	if (!img)

@@ -17,7 +17,13 @@
  * the other side can decode. Callable from any thread; there is no state.
  */
 
-enum dir { DIR_HG = 1 << 0, DIR_GH = 1 << 1, DIR_BOTH = DIR_HG | DIR_GH, DIR_KC = 1 << 2, DIR_CK = 1 << 3 };
+enum dir {
+	DIR_HG = 1 << 0,
+	DIR_GH = 1 << 1,
+	DIR_BOTH = DIR_HG | DIR_GH,
+	DIR_KC = 1 << 2,
+	DIR_CK = 1 << 3
+};
 
 struct op_info {
 	const char *name; /* NULL: no such op */
@@ -95,6 +101,10 @@ static bool msg_ok(const struct wire_msg *m)
 		       m->data.bytes.len <= WIRE_DATA_MAX;
 	case WIRE_OP_eof:
 		return m->eof.channel <= WIRE_STDERR;
+	case WIRE_OP_freeze:
+		return m->freeze.on <= 1;
+	case WIRE_OP_pause:
+		return m->pause.on <= 1;
 	case WIRE_OP_attach:
 		return m->attach.out_credit <= WIRE_CREDIT_MAX;
 	case WIRE_OP_gap:

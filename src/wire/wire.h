@@ -63,8 +63,8 @@ enum wire_exec_flags {
 
 enum wire_signal_flags {
 	WIRE_SIGNAL_ALL = 1 << 0,
-	WIRE_SIGNAL_HANGUP = 1 << 1 /* the client is gone: SIGHUP to a terminal's session (all others:
-				       signo), and SIGKILL to all after a second */
+	WIRE_SIGNAL_HANGUP = 1 << 1 /* the client is gone: SIGHUP to a terminal's session (all
+				       others: signo), and SIGKILL to all after a second */
 };
 
 enum wire_exit_kind {
@@ -86,7 +86,12 @@ enum wire_fail_class {
 	WIRE_FAIL_CWD = 4, /* working directory missing or unusable */
 	WIRE_FAIL_USER = 5, /* no such user or group in the image */
 	WIRE_FAIL_LIMIT = 6, /* a limit of the agent */
-	WIRE_FAIL_MOUNT = 7 /* setup could not mount */
+	WIRE_FAIL_MOUNT = 7, /* setup could not mount */
+	WIRE_FAIL_PAUSED = 8, /* not while the box is paused */
+	/* Of the keeper: */
+	WIRE_FAIL_NO_EXEC = 9, /* no exec of that number is kept */
+	WIRE_FAIL_BUSY = 10, /* another client has the exec */
+	WIRE_FAIL_ENDING = 11 /* the box is ending */
 };
 
 enum wire_end_reason {

@@ -27,7 +27,46 @@ complete_words() {
 	assert_output --name
 }
 
-@test "bash completes nothing behind the image" {
+@test "bash completes nothing behind the image, or behind the box of exec" {
 	run -0 complete_words holt run -e A=1 demo --mem
+	assert_output ''
+	run -0 complete_words holt exec -u root box --ti
+	assert_output ''
+}
+
+@test "bash completes the options of each verb, and their values" {
+	run -0 complete_words holt re
+	assert_output $'rename\nrestart'
+	run -0 complete_words holt exec --at
+	assert_output --attach
+	run -0 complete_words holt ps --na
+	assert_output --names
+	run -0 complete_words holt logs --ti
+	assert_output --timestamps
+	run -0 complete_words holt kill -s T
+	assert_output TERM
+	run -0 complete_words holt run --stop-signal QU
+	assert_output QUIT
+	run -0 complete_words holt help unp
+	assert_output unpause
+}
+
+# Completion asks the program; here it finds another one.
+@test "bash completes names of boxes: those that run, or all, as the verb wants" {
+	mkdir -p "$TEST_DIR/bin"
+	printf '#!/bin/sh\n[ "$1" = ps ] && echo web && [ "$3" = -a ] && echo old\n' >"$TEST_DIR/bin/holt"
+	chmod +x "$TEST_DIR/bin/holt"
+	HOLT_BUILD=$TEST_DIR/bin
+	run -0 complete_words holt exec ''
+	assert_output web
+	run -0 complete_words holt stop ''
+	assert_output web
+	run -0 complete_words holt rm ''
+	assert_output $'web\nold'
+	run -0 complete_words holt rename web ''
+	assert_output ''
+	run -0 complete_words holt cp we
+	assert_output web:
+	run -0 complete_words holt cp web:/et
 	assert_output ''
 }

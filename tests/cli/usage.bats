@@ -10,11 +10,18 @@ load ../lib/common
 	[[ -z $stderr ]]
 }
 
+# As the help lists them.
+verbs() {
+	holt --help | sed -n '/^Verbs/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
 @test "help lists the verbs on stdout" {
 	run -0 --separate-stderr holt --help
-	for verb in doctor image run version; do
+	for verb in cp doctor events exec image inspect kill logs pause prune ps rename restart rm run \
+		start stats stop unpause version wait; do
 		assert_match "$output" $'\n'"  $verb "
 	done
+	assert_equal "number of verbs" "$(verbs | wc -l)" 21
 	[[ -z $stderr ]]
 	local by_option=$output
 	run -0 holt help
@@ -22,7 +29,7 @@ load ../lib/common
 }
 
 @test "help of each verb: the same by both ways of asking" {
-	for verb in doctor image run version; do
+	for verb in $(verbs); do
 		run -0 holt help "$verb"
 		local by_help=$output
 		run -0 holt "$verb" --help
@@ -30,14 +37,19 @@ load ../lib/common
 	done
 }
 
-@test "every help text fits in 80 columns" {
-	for verb in '' doctor image run version; do
+@test "every help text fits on a screen of 80 columns and has an example" {
+	local verb line most
+	for verb in '' $(verbs); do
 		# shellcheck disable=SC2086 # no verb means no argument
-		run -0 holt $verb --help
-		local line
+		run -0 --keep-empty-lines holt $verb --help
 		for line in "${lines[@]}"; do
 			((${#line} <= 80)) || fail "wider than 80 columns: $line"
 		done
+		assert_match "$output" $'\nExample:\n  .*holt '
+		# The list of verbs and the options of run are more than a screen's 24 lines.
+		most=24
+		[[ -n $verb && $verb != run ]] || most=40
+		((${#lines[@]} <= most)) || fail "'$verb': longer than $most lines: ${#lines[@]}"
 	done
 }
 
@@ -66,12 +78,54 @@ usage_error() {
 	usage_error 125 run -w relative demo
 	usage_error 125 run -e =x demo
 	usage_error 125 run -e '' demo
+	usage_error 125 run --disk none demo
+	usage_error 125 run --log-size x demo
+	usage_error 125 run --pids-limit 0 demo
+	usage_error 125 run --stop-signal SIGNOTHING demo
+	usage_error 125 run --stop-signal 65 demo
+	usage_error 125 run --stop-timeout soon demo
+	usage_error 125 run --env-file /no/such/file demo
 	# What is known from docker and not there yet is refused, not passed over.
-	usage_error 125 run -d demo
-	usage_error 125 run -t demo
 	usage_error 125 run -v /a:/b demo
-	usage_error 125 run --name x demo
-	assert_match "$stderr" 'not supported'
+	assert_match "$stderr" 'not supported yet'
+	usage_error 125 run -p 80:80 demo
+	assert_match "$stderr" 'not supported yet'
+}
+
+@test "usage errors of exec: 125 and one line (K48)" {
+	usage_error 125 exec
+	usage_error 125 exec box
+	usage_error 125 exec --no-such-option box true
+	usage_error 125 exec -w relative box true
+	usage_error 125 exec --attach first box
+	usage_error 125 exec --attach 1 box true
+	usage_error 125 exec --attach 1 -e A=1 box
+	usage_error 125 exec -v /a:/b box true
+}
+
+@test "-t with -i needs a terminal: 125 (K22)" {
+	usage_error 125 run -it demo sh </dev/null
+	assert_match "$stderr" 'needs a terminal'
+	usage_error 125 exec -ti box sh </dev/null
+}
+
+@test "--env-file: lines that cannot be one are refused, with the file's name" {
+	echo 'A B=1' >"$TEST_DIR/env"
+	usage_error 125 run --env-file "$TEST_DIR/env" demo
+	assert_match "$stderr" "$TEST_DIR/env"
+	echo '=1' >"$TEST_DIR/env"
+	usage_error 125 run --env-file "$TEST_DIR/env" demo
+	head -c 3000000 /dev/zero | tr '\0' 'x' >"$TEST_DIR/env"
+	usage_error 125 run --env-file "$TEST_DIR/env" demo
+	usage_error 125 run --env-file "$TEST_DIR" demo
+}
+
+@test "an argument cannot write to the terminal through an error" {
+	usage_error 2 $'f\e[31mly'
+	assert_match "$stderr" 'f\\x1b\[31mly'
+	run --separate-stderr holt rm $'no-such\e]0;x\abox'
+	assert_status 1
+	[[ $stderr != *$'\e'* ]] || fail "an escape went through: $stderr"
 }
 
 @test "without a verb: the help, and the status of a usage error" {
@@ -93,6 +147,82 @@ usage_error() {
 	usage_error 2 doctor extra
 	usage_error 2 doctor --no-such-option
 	usage_error 2 version extra
+	local verb
+	for verb in cp inspect kill logs pause rename restart rm start stop unpause wait; do
+		usage_error 2 "$verb"
+	done
+	for verb in cp events inspect kill logs pause prune ps rename restart rm start stats stop \
+		unpause wait; do
+		usage_error 2 "$verb" --no-such-option box
+	done
+	usage_error 2 ps extra
+	usage_error 2 ps -aX
+	usage_error 2 events extra
+	usage_error 2 events --since yesterday
+	usage_error 2 prune extra
+	usage_error 2 kill -s NOTHING box
+	usage_error 2 kill -s
+	usage_error 2 stop -t soon box
+	usage_error 2 restart -t -1 box
+	usage_error 2 logs a b
+	usage_error 2 logs -n few box
+	usage_error 2 rename box
+	usage_error 2 rename box a b
+}
+
+@test "cp: exactly one side is a box" {
+	usage_error 2 cp a b
+	usage_error 2 cp a:/x b:/y
+	usage_error 2 cp ./a:x /b:y
+	usage_error 2 cp box: x
+	usage_error 2 cp - -
+	usage_error 2 cp a:/x b c
+}
+
+@test "prune asks, or is told not to" {
+	usage_error 2 prune </dev/null
+	assert_match "$stderr" '-f'
+	run -0 --separate-stderr holt prune -f
+	assert_output ''
+}
+
+@test "a home without boxes" {
+	run -0 --separate-stderr holt ps -a
+	assert_match "$output" '^BOX ID +IMAGE +COMMAND +CREATED +STATUS +NAMES$'
+	run -0 holt ps -aq
+	assert_output ''
+	run -0 holt ps -a --json
+	assert_output ''
+	run -0 holt ps -a --names
+	assert_output ''
+	run -0 --separate-stderr holt stats --no-stream
+	assert_match "$output" '^BOX ID +NAME +CPU '
+	run -0 holt events --since 0 --until 0s
+	assert_output ''
+}
+
+@test "a box that is not there: 1, or 125 of exec, with a hint, by every verb (K48)" {
+	local verb
+	for verb in inspect kill logs pause restart rm start stats stop unpause wait; do
+		run --separate-stderr holt "$verb" no-such-box
+		assert_status 1
+		assert_match "${stderr_lines[0]}" "^holt: .*no-such-box"
+		assert_match "$stderr" $'\n'"hint: "
+	done
+	run --separate-stderr holt exec no-such-box true
+	assert_status 125
+	assert_match "$stderr" "^holt: .*no-such-box"
+	run --separate-stderr holt rename no-such-box x
+	assert_status 1
+	run --separate-stderr holt cp no-such-box:/x "$TEST_DIR"
+	assert_status 1
+	run --separate-stderr holt cp "$TEST_DIR" no-such-box:/x
+	assert_status 1
+	# Each is tried, and what was found is told: an empty array.
+	run --separate-stderr holt inspect no-such-box neither
+	assert_status 1
+	assert_equal "the array" "$(jq -c . <<<"$output")" '[]'
+	assert_equal "number of errors" "$(grep -c '^holt: ' <<<"$stderr")" 2
 }
 
 @test "an error says what, about which thing, and what to do (K48)" {

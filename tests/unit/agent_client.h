@@ -49,6 +49,8 @@ struct job {
 	const char *cwd;
 	const char *user;
 	uint32_t flags;
+	uint16_t rows; /* of a terminal */
+	uint16_t cols;
 	uint64_t timeout_ms;
 	uint32_t credit; /* 0 = WINDOW */
 	bool stingy; /* grant nothing after the first window */
@@ -200,6 +202,8 @@ static void job_start(const struct job *j, struct run *r)
 		.exec = {.flags = j->flags | (j->in ? WIRE_EXEC_STDIN : 0),
 			.timeout_ms = j->timeout_ms,
 			.out_credit = j->credit ? j->credit : WINDOW,
+			.rows = j->rows,
+			.cols = j->cols,
 			.user = text(j->user),
 			.cwd = text(j->cwd)},
 	};
@@ -306,6 +310,15 @@ static bool job_wait(const struct job *j, struct run *r, uint64_t for_ms)
 	return r->failed || (r->exited && r->started);
 }
 
+/* Take messages until the program has written @n bytes to stdout. */
+static void job_wait_out(const struct job *j, struct run *r, size_t n)
+{
+	const uint64_t until = now_ms() + WAIT_MS;
+
+	while (r->out[0].len < n || !r->started)
+		ck_assert_msg(!job_wait(j, r, 10) && now_ms() < until, "it did not write");
+}
+
 static void run_free(struct run *r)
 {
 	free(r->out[0].data);
@@ -343,6 +356,20 @@ static void shell(const char *line, uint32_t code, const char *out)
 	check_exit(&r, WIRE_EXITED, code, 0);
 	check_out(&r.out[0], out);
 	run_free(&r);
+}
+
+static int count_fds(pid_t pid)
+{
+	char path[64];
+	int n = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	DIR *dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
 }
 
 static void machine_open(void)

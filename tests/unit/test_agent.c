@@ -380,20 +380,6 @@ START_TEST(ping_under_load)
 }
 END_TEST
 
-static int count_fds(pid_t pid)
-{
-	char path[64];
-	int n = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	DIR *dir = opendir(path);
-	ck_assert_ptr_nonnull(dir);
-	while (readdir(dir))
-		n++;
-	(void)closedir(dir);
-	return n;
-}
-
 static bool has_children(pid_t pid)
 {
 	char path[64];
@@ -491,6 +477,130 @@ START_TEST(shutdown_with_grace)
 	check_out(&r.out[0], "up\nbye\n");
 	check_ends();
 	run_free(&r);
+}
+END_TEST
+
+static void freeze(uint32_t stream, uint8_t on)
+{
+	send_msg(&(struct wire_msg){.op = WIRE_OP_freeze, .stream = stream, .freeze = {.on = on}});
+}
+
+/* Without cgroups the agent stops the leaders' groups; all else is as in a machine. */
+START_TEST(freeze_and_thaw)
+{
+	const struct job j = {.argv = {"/bin/sh", "-c", "while :; do echo tick; sleep 0.01; done"}};
+	const struct job late = {.argv = {"true"}};
+	struct run r;
+	struct run refused;
+	struct wire_msg m;
+
+	job_start(&j, &r);
+	job_wait_out(&j, &r, 20);
+	for (uint32_t stream = 500; stream < 502; stream++) {
+		freeze(stream, 1);
+		for (m.op = 0; m.op != WIRE_OP_done;) {
+			ck_assert(recv_msg(&m, now_ms() + WAIT_MS));
+			if (m.op != WIRE_OP_done)
+				take_msg(&j, &r, &m);
+		}
+		ck_assert_uint_eq(m.stream, stream);
+	}
+	ck_assert(!job_wait(&j, &r, 100));
+	const size_t len = r.out[0].len;
+	ck_assert(!job_wait(&j, &r, 300));
+	ck_assert_uint_eq(r.out[0].len, len);
+
+	job_run(&late, &refused);
+	ck_assert(refused.failed);
+	ck_assert_uint_eq(refused.fail.class_, WIRE_FAIL_INVALID);
+	ck_assert_str_eq(refused.text, "the machine is frozen");
+
+	freeze(600, 0);
+	expect(WIRE_OP_done, &m);
+	ck_assert_uint_eq(m.stream, 600);
+	job_wait_out(&j, &r, len + 20);
+	send_msg(&(struct wire_msg){
+		.op = WIRE_OP_signal, .stream = r.stream, .signal = {.signo = SIGKILL}});
+	ck_assert(job_wait(&j, &r, WAIT_MS));
+	check_exit(&r, WIRE_SIGNALED, SIGKILL, 0);
+	run_free(&r);
+	shell("echo fine", 0, "fine\n");
+}
+END_TEST
+
+START_TEST(kill_a_frozen_exec)
+{
+	const struct job j = {.argv = {"/bin/sh", "-c", "echo up; sleep 60"}};
+	struct run r;
+	struct wire_msg m;
+
+	job_start(&j, &r);
+	job_wait_out(&j, &r, 3);
+	freeze(500, 1);
+	expect(WIRE_OP_done, &m);
+	send_msg(&(struct wire_msg){
+		.op = WIRE_OP_signal, .stream = r.stream, .signal = {.signo = SIGKILL}});
+	ck_assert(job_wait(&j, &r, WAIT_MS));
+	check_exit(&r, WIRE_SIGNALED, SIGKILL, 0);
+	freeze(501, 0);
+	expect(WIRE_OP_done, &m);
+	run_free(&r);
+}
+END_TEST
+
+/* Who was frozen still gets its grace. */
+START_TEST(shutdown_while_frozen)
+{
+	const struct job j = {
+		.argv = {"/bin/sh", "-c", "trap 'exit 8' TERM; echo up; sleep 60 & wait"}};
+	struct run r;
+	struct wire_msg m;
+
+	job_start(&j, &r);
+	job_wait_out(&j, &r, 3);
+	freeze(500, 1);
+	expect(WIRE_OP_done, &m);
+	send_msg(&(struct wire_msg){.op = WIRE_OP_shutdown, .shutdown = {.grace_ms = WAIT_MS}});
+	ck_assert(job_wait(&j, &r, WAIT_MS));
+	check_exit(&r, WIRE_EXITED, 8, 0);
+	check_ends();
+	run_free(&r);
+}
+END_TEST
+
+START_TEST(freeze_before_setup)
+{
+	struct wire_msg m;
+
+	machine_open();
+	hello(WIRE_VERSION, WIRE_OLDEST);
+	freeze(3, 1);
+	expect(WIRE_OP_fail, &m);
+	ck_assert_uint_eq(m.stream, 3);
+	ck_assert_uint_eq(m.fail.class_, WIRE_FAIL_INVALID);
+	teardown();
+}
+END_TEST
+
+START_TEST(stats)
+{
+	const struct job j = {.argv = {"/bin/sh", "-c", "echo up; sleep 60"}};
+	struct run r[2];
+	struct wire_msg m;
+
+	for (int i = 0; i < 2; i++) {
+		job_start(&j, &r[i]);
+		job_wait_out(&j, &r[i], 3);
+	}
+	send_msg(&(struct wire_msg){.op = WIRE_OP_stats, .stream = 700});
+	expect(WIRE_OP_stats_reply, &m);
+	ck_assert_uint_eq(m.stream, 700);
+	ck_assert_uint_eq(m.stats_reply.execs, 2);
+	ck_assert_uint_gt(m.stats_reply.uptime_us, 0);
+	ck_assert_uint_gt(m.stats_reply.memory_used, 1 << 20);
+	ck_assert_uint_gt(m.stats_reply.memory_total, m.stats_reply.memory_used);
+	run_free(&r[0]);
+	run_free(&r[1]);
 }
 END_TEST
 
@@ -649,11 +759,16 @@ int main(void)
 	tcase_add_test(t, orphans);
 	tcase_add_test(t, parallel_streams);
 	tcase_add_test(t, shutdown_with_grace);
+	tcase_add_test(t, freeze_and_thaw);
+	tcase_add_test(t, kill_a_frozen_exec);
+	tcase_add_test(t, shutdown_while_frozen);
+	tcase_add_test(t, stats);
 	tcase_add_loop_test(t, closed_lane_ends_all, 0, 2);
 	tcase_add_loop_test(t, broken_protocol, 0, n_breaks);
 	suite_add_tcase(s, t);
 	tcase_add_test(bare, exec_before_setup);
 	tcase_add_test(bare, other_version);
+	tcase_add_test(bare, freeze_before_setup);
 	tcase_add_test(bare, engine_without_agent);
 	suite_add_tcase(s, bare);
 

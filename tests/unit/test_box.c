@@ -68,7 +68,9 @@ static void setup(void)
 	snprintf(path, sizeof path, "%s/r.tar", home_dir);
 	io.name = "t";
 	ck_assert_int_eq(holt_image_import(home, path, &io, NULL, &e), 0);
-	const int r = holt_box_start(home, "t", NULL, &box, &e);
+	int r = holt_box_create(home, "t", NULL, &box, &e);
+	if (r == 0)
+		r = holt_box_start(box, NULL, NULL, &e);
 	show(e);
 	ck_assert_int_eq(r, 0);
 }
@@ -301,15 +303,21 @@ START_TEST(bad_arguments_are_refused)
 	ck_assert_int_eq(holt_exec_start(box, &longer.o, &x, NULL), 0);
 	holt_exec_free(x);
 	bo.memory_mib = 5;
-	ck_assert_int_eq(holt_box_start(home, "t", &bo, &b, NULL), -HOLT_EINVALID);
+	ck_assert_int_eq(holt_box_create(home, "t", &bo, &b, NULL), -HOLT_EINVALID);
 	bo.memory_mib = 0;
 	bo.hostname = "a/b";
-	ck_assert_int_eq(holt_box_start(home, "t", &bo, &b, NULL), -HOLT_EINVALID);
+	ck_assert_int_eq(holt_box_create(home, "t", &bo, &b, NULL), -HOLT_EINVALID);
 	bo.hostname = NULL;
-	bo.accel = "warp";
-	ck_assert_int_eq(holt_box_start(home, "t", &bo, &b, NULL), -HOLT_EINVALID);
-	ck_assert_int_eq(holt_box_start(home, "none", NULL, &b, NULL), -HOLT_ENOT_FOUND);
+	bo.name = "-x";
+	ck_assert_int_eq(holt_box_create(home, "t", &bo, &b, NULL), -HOLT_EINVALID);
+	bo.name = NULL;
+	ck_assert_int_eq(holt_box_create(home, "none", NULL, &b, NULL), -HOLT_ENOT_FOUND);
 	ck_assert_ptr_null(b);
+	holt_start_options so = HOLT_START_OPTIONS_INIT;
+	so.accel = "warp";
+	ck_assert_int_eq(holt_box_create(home, "t", NULL, &b, NULL), 0);
+	ck_assert_int_eq(holt_box_start(b, &so, NULL, NULL), -HOLT_EINVALID);
+	holt_box_close(b);
 }
 END_TEST
 
@@ -392,10 +400,12 @@ START_TEST(cancel_wakes_every_wait)
 	holt_error_free(e);
 	holt_exec_free(x);
 	/* A token that has fired cancels a start too, and leaves nothing. */
-	holt_box_options bo = HOLT_BOX_OPTIONS_INIT;
+	holt_start_options so = HOLT_START_OPTIONS_INIT;
 	holt_box *b = NULL;
-	bo.cancel = cancel;
-	ck_assert_int_eq(holt_box_start(home, "t", &bo, &b, NULL), -HOLT_ECANCELLED);
+	so.cancel = cancel;
+	ck_assert_int_eq(holt_box_create(home, "t", NULL, &b, NULL), 0);
+	ck_assert_int_eq(holt_box_start(b, &so, NULL, NULL), -HOLT_ECANCELLED);
+	holt_box_close(b);
 	ck_assert_uint_eq(boxes_left(), 1);
 	holt_cancel_free(cancel);
 }

@@ -62,7 +62,7 @@ static void peer_open(struct peer *p, enum wire_side side)
 static void setup(void)
 {
 	ck_assert_int_eq(uv_loop_init(&loop), 0);
-	relay = relay_new();
+	relay = relay_new(&(struct relay_hooks){0});
 	peer_open(&guest, WIRE_AS_HOST);
 	peer_open(&client, WIRE_AS_KEEPER);
 	relay_set_guest(relay, &guest.ch);

@@ -42,20 +42,34 @@ static const struct wire_msg samples[] = {
 		.object = STR("/x"), .text = STR("no")),
 	MSG(log, 0, .level = 1, .text = STR("line")),
 	MSG(shutdown, 0, .grace_ms = 1500),
+	MSG(freeze, 6, .on = 1, .wall_ns = 1700000000123456789),
+	MSG(done, 6, .value = 0x01020304),
+	MSG(stats, 7, .flags = 0x01020304),
+	MSG(stats_reply, 7, .uptime_us = 1, .cpu_us = 2, .memory_used = 3, .memory_total = 4,
+		.disk_used = 5, .disk_total = 0x0102030405060708, .processes = 6, .execs = 7),
 	MSG(exec, 5, .flags = WIRE_EXEC_STDIN, .timeout_ms = 30000, .out_credit = 262144,
-		.user = STR("al:wheel"), .cwd = STR("/w"), .argv = STRS("sh\0-c\0exit 3\0", 3),
+		.rows = 24, .cols = 80, .pids_max = 4096, .replay = 65536, .user = STR("al:wheel"),
+		.cwd = STR("/w"), .argv = STRS("sh\0-c\0exit 3\0", 3),
 		.env = STRS("A=1\0\xff=\n\0", 2)),
-	MSG(started, 5, .pid = 77, .in_credit = 131072),
+	MSG(started, 5, .pid = 77, .in_credit = 131072, .number = 3),
 	MSG(signal, 5, .signo = 15, .flags = WIRE_SIGNAL_ALL),
 	MSG(credit, 5, .channel = WIRE_STDOUT, .bytes = 65536),
+	MSG(resize, 5, .rows = 50, .cols = 0x0102),
 	MSG(data, 5, .channel = WIRE_STDOUT, .bytes = STR("\0\x04\xff")),
 	MSG(eof, 5, .channel = WIRE_STDERR),
 	MSG(exit, 5, .kind = WIRE_SIGNALED, .code = 9, .flags = WIRE_EXIT_TIMED_OUT,
 		.duration_us = 1000001),
 	MSG(ready, 0, .vmm_us = 1, .hello_us = 2, .ready_us = 3, .vmm_pid = 4, .attempts = 5,
 		.accel = STR("tcg")),
-	MSG(ended, 0, .reason = WIRE_END_VM_CRASHED, .errnum = 11, .stage = STR("run"),
-		.text = STR("gone"), .hint = STR("look")),
+	MSG(ended, 0, .reason = WIRE_END_VM_CRASHED, .code = 137, .flags = WIRE_EXIT_OOM,
+		.errnum = 11, .stage = STR("run"), .text = STR("gone"), .hint = STR("look")),
+	MSG(gap, 5, .channel = WIRE_STDOUT, .bytes = 0x0102030405060708),
+	MSG(attach, 8, .number = 3, .out_credit = 262144),
+	MSG(leave, 8, .flags = 0x01020304),
+	MSG(stop, 9, .signo = 15, .grace_ms = 10000),
+	MSG(kill, 9, .signo = 2),
+	MSG(pause, 9, .on = 1),
+	MSG(detach, 9, .flags = 0x01020304),
 };
 #define N_SAMPLES ((int)(sizeof(samples) / sizeof(samples[0])))
 
@@ -66,10 +80,20 @@ static enum wire_side side_of(const struct wire_msg *m)
 	case WIRE_OP_setup:
 	case WIRE_OP_ping:
 	case WIRE_OP_shutdown:
+	case WIRE_OP_freeze:
+	case WIRE_OP_stats:
 	case WIRE_OP_exec:
 	case WIRE_OP_signal:
 	case WIRE_OP_credit: /* the sample grants stdout */
+	case WIRE_OP_resize:
 		return WIRE_AS_GUEST;
+	case WIRE_OP_attach:
+	case WIRE_OP_leave:
+	case WIRE_OP_stop:
+	case WIRE_OP_kill:
+	case WIRE_OP_pause:
+	case WIRE_OP_detach:
+		return WIRE_AS_KEEPER;
 	default:
 		return WIRE_AS_CLIENT;
 	}
@@ -223,15 +247,27 @@ static const struct {
 	{WIRE_OP_fail, "hc"},
 	{WIRE_OP_log, "hc"},
 	{WIRE_OP_shutdown, "gk"},
+	{WIRE_OP_freeze, "gk"},
+	{WIRE_OP_done, "hc"},
+	{WIRE_OP_stats, "gk"},
+	{WIRE_OP_stats_reply, "hc"},
 	{WIRE_OP_exec, "gk"},
 	{WIRE_OP_started, "hc"},
 	{WIRE_OP_signal, "gk"},
 	{WIRE_OP_credit, "gk"}, /* for stdout; see channel_directions */
+	{WIRE_OP_resize, "gk"},
 	{WIRE_OP_data, "hc"}, /* of stdout */
 	{WIRE_OP_eof, "hc"},
 	{WIRE_OP_exit, "hc"},
 	{WIRE_OP_ready, "c"},
 	{WIRE_OP_ended, "c"},
+	{WIRE_OP_gap, "c"},
+	{WIRE_OP_attach, "k"},
+	{WIRE_OP_leave, "k"},
+	{WIRE_OP_stop, "k"},
+	{WIRE_OP_kill, "k"},
+	{WIRE_OP_pause, "k"},
+	{WIRE_OP_detach, "k"},
 };
 
 START_TEST(directions)
@@ -305,6 +341,19 @@ START_TEST(bad_fields)
 		MSG(exit, 1, .kind = 2),
 		MSG(exit, 1, .code = 256),
 		MSG(started, 1, .in_credit = WIRE_CREDIT_MAX + 1),
+		MSG(resize, 0, .rows = 1),
+		MSG(freeze, 1, .on = 2),
+		MSG(gap, 1, .channel = WIRE_STDIN, .bytes = 1),
+		MSG(gap, 1, .channel = 3, .bytes = 1),
+		MSG(gap, 0, .channel = WIRE_STDOUT, .bytes = 1),
+		MSG(attach, 1, .out_credit = WIRE_CREDIT_MAX + 1),
+		MSG(attach, 0, .number = 1),
+		MSG(leave, 0, .flags = 0),
+		MSG(stop, 0, .signo = 15),
+		MSG(kill, 0, .signo = 15),
+		MSG(pause, 0, .on = 1),
+		MSG(pause, 1, .on = 2),
+		MSG(detach, 0, .flags = 0),
 	};
 	uint8_t buf[FRAME_MAX];
 	size_t len = 0;
@@ -321,8 +370,9 @@ END_TEST
 START_TEST(bad_lists)
 {
 	const struct wire_msg good = MSG(exec, 1, .argv = STRS("a\0b\0", 2));
-	/* flags 4, timeout 8, credit 4, user 4, cwd 4: then count and length of argv */
-	const size_t at = WIRE_HEADER_SIZE + 24;
+	/* flags 4, timeout 8, credit 4, rows 2, cols 2, pids_max 4, replay 4, user 4, cwd 4: then
+	 * count and length of argv */
+	const size_t at = WIRE_HEADER_SIZE + 36;
 	uint8_t buf[FRAME_MAX];
 	const size_t len = encode(&good, buf);
 
@@ -342,6 +392,37 @@ START_TEST(bad_lists)
 	buf[at + 4] = 4;
 	memset(buf + at + 4, 0xff, 4);
 	ck_assert_int_eq(judge(&good, buf, len), WIRE_BAD_FIELD);
+}
+END_TEST
+
+/* Flags are told apart by single bits, and none is used twice. */
+static void check_bits(const uint32_t *flags, size_t n, uint32_t all)
+{
+	uint32_t seen = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_uint_ne(flags[i], 0);
+		ck_assert_uint_eq(flags[i] & (flags[i] - 1), 0);
+		ck_assert_uint_eq(seen & flags[i], 0);
+		seen |= flags[i];
+	}
+	ck_assert_uint_eq(seen, all);
+}
+
+START_TEST(flags_are_single_bits)
+{
+	static const uint32_t guest_flags[] = {
+		WIRE_EXEC_STDIN, WIRE_EXEC_MKCWD, WIRE_EXEC_TTY, WIRE_EXEC_BUILTIN};
+	static const uint32_t keeper_flags[] = {WIRE_EXEC_KEEP, WIRE_EXEC_MAIN};
+	static const uint32_t signal_flags[] = {WIRE_SIGNAL_ALL, WIRE_SIGNAL_HANGUP};
+	static const uint32_t exit_flags[] = {WIRE_EXIT_TIMED_OUT, WIRE_EXIT_OOM, WIRE_EXIT_LEFT};
+
+	check_bits(guest_flags, 4, WIRE_EXEC_FLAGS_ALL);
+	check_bits(keeper_flags, 2, WIRE_EXEC_KEEP | WIRE_EXEC_MAIN);
+	/* The keeper's lie above all that an agent may know one day. */
+	ck_assert_uint_gt(WIRE_EXEC_KEEP, WIRE_EXEC_FLAGS_ALL);
+	check_bits(signal_flags, 2, 3);
+	check_bits(exit_flags, 3, 7);
 }
 END_TEST
 
@@ -447,6 +528,7 @@ int main(void)
 	tcase_add_test(t, channel_directions);
 	tcase_add_test(t, bad_fields);
 	tcase_add_test(t, bad_lists);
+	tcase_add_test(t, flags_are_single_bits);
 	tcase_add_test(t, limits);
 	tcase_add_test(t, data_in_place);
 	tcase_add_test(t, walk_list);

@@ -92,7 +92,7 @@ static void run_steps(holt_box *box, char **argv)
 
 int main(int argc, char **argv)
 {
-	holt_box_options options = HOLT_BOX_OPTIONS_INIT;
+	holt_start_options options = HOLT_START_OPTIONS_INIT;
 	holt_home *home = NULL;
 	holt_box *box = NULL;
 	holt_error *error = NULL;
@@ -109,7 +109,9 @@ int main(int argc, char **argv)
 	}
 	int r = holt_home_open(NULL, &home, &error);
 	if (r == 0)
-		r = holt_box_start(home, *argv, &options, &box, &error);
+		r = holt_box_create(home, *argv, NULL, &box, &error);
+	if (r == 0)
+		r = holt_box_start(box, &options, NULL, &error);
 	if (r == 0) {
 		tell_ready(box);
 		run_steps(box, argv + 1);

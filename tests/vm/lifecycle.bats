@@ -214,7 +214,7 @@ no_process() {
 
 @test "the guest powers itself off, and panics: 125, not a code of the command's" {
 	box off demo sh -c 'echo up; echo o >/proc/sysrq-trigger; sleep 1000'
-	box panic demo sh -c 'echo up; echo c >/proc/sysrq-trigger; sleep 1000'
+	box panic demo sh -c 'echo up; sleep 1; echo c >/proc/sysrq-trigger; sleep 1000'
 	boxes
 	assert_box off 125 up
 	assert_match "$stderr" '^holt: .+'

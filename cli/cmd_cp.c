@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * holt cp: the rules for files and directories are the library's; here it is told which side is the
+ * box. A word is BOX:PATH unless it is absolute or begins with '.', as docker has it, so that
+ * "./a:b" is a file of the host.
+ */
+#include "cli.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+struct place {
+	const char *box; /* NULL: the host */
+	const char *path; /* "-": a tar archive, on the host */
+};
+
+static struct place parse_place(char *word)
+{
+	char *colon = strchr(word, ':');
+
+	if (!colon || colon == word || *word == '/' || *word == '.')
+		return (struct place){NULL, word};
+	*colon = 0;
+	return (struct place){word, colon + 1};
+}
+
+/* A path in a box counts from its root. Returns 0, or -1 where it is too long. */
+static int absolute(const char *path, char *dst, size_t cap)
+{
+	const int n = snprintf(dst, cap, "%s%s", *path == '/' ? "" : "/", path);
+
+	return n < 0 || (size_t)n >= cap ? -1 : 0;
+}
+
+static int is_tar(const struct place *place)
+{
+	return !place->box && strcmp(place->path, "-") == 0;
+}
+
+static int copy(const struct place *from, const struct place *to, uint32_t flags)
+{
+	const struct place *inside = from->box ? from : to;
+	char path[PATH_MAX];
+	holt_home *home = NULL;
+	holt_box *box = NULL;
+	holt_error *error = NULL;
+	int r;
+
+	if (absolute(inside->path, path, sizeof path) < 0)
+		return cli_usage(CLI_USAGE, "cp", "the path in the box is too long");
+	const int status = cli_open_box(CLI_FAILED, inside->box, &home, &box);
+	if (status)
+		return status;
+	if (is_tar(from))
+		r = holt_copy_in_tar(box, STDIN_FILENO, path, flags, NULL, &error);
+	else if (is_tar(to))
+		r = holt_copy_out_tar(box, path, STDOUT_FILENO, flags, NULL, &error);
+	else if (from->box)
+		r = holt_copy_out(box, path, to->path, flags, NULL, &error);
+	else
+		r = holt_copy_in(box, from->path, path, flags, NULL, &error);
+	cli_close_box(home, box);
+	return r < 0 ? cli_error(CLI_FAILED, error) : CLI_OK;
+}
+
+static int check(const struct place *from, const struct place *to)
+{
+	if (!from->box == !to->box)
+		return cli_usage(CLI_USAGE, "cp",
+			"one side has to be BOX:PATH, the other a path of the host or -");
+	if (!*from->path || !*to->path)
+		return cli_usage(CLI_USAGE, "cp", "a path is empty");
+	if (is_tar(to) && isatty(STDOUT_FILENO))
+		return cli_usage(CLI_USAGE, "cp", "no tar archive is written to a terminal");
+	if (is_tar(from) && isatty(STDIN_FILENO))
+		return cli_usage(CLI_USAGE, "cp", "no tar archive is read from a terminal");
+	return CLI_OK;
+}
+
+static int cp_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"archive", no_argument, NULL, 'a'}, {"follow-link", no_argument, NULL, 'L'}, {0}};
+	uint32_t flags = 0;
+	int c;
+
+	while ((c = getopt_long(argc, argv, ":aL", options, NULL)) != -1) {
+		if (c == 'a')
+			flags |= HOLT_COPY_ARCHIVE;
+		else if (c == 'L')
+			flags |= HOLT_COPY_FOLLOW;
+		else
+			return cli_bad_option(CLI_USAGE, "cp", c, argv);
+	}
+	if (argc - optind != 2)
+		return cli_usage(CLI_USAGE, "cp", "takes a source and a target");
+	const struct place from = parse_place(argv[optind]);
+	const struct place to = parse_place(argv[optind + 1]);
+	const int status = check(&from, &to);
+	return status ? status : copy(&from, &to, flags);
+}
+
+const struct cli_verb verb_cp = {
+	.name = "cp",
+	.summary = "copy files into or out of a box",
+	.group = CLI_RUNNING,
+	.help = "Usage: holt cp [-a] [-L] BOX:PATH PATH|-\n"
+		"       holt cp [-a] [-L] PATH|- BOX:PATH\n\n"
+		"Copies files and directories by docker's rules: a directory goes into one that\n"
+		"is there; with '/.' behind the source, only what is inside goes there. '-' is\n"
+		"a tar archive on stdin or stdout. A host path with a colon is written ./a:b.\n\n"
+		"Options:\n"
+		"  -a, --archive      keep owner and group\n"
+		"  -L, --follow-link  a source that is a symbolic link means its target\n\n"
+		"Example:\n"
+		"  holt cp ./site/. web:/srv && holt cp web:/var/log - | tar t\n",
+	.main = cp_main,
+};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_FOREGROUND_H
+#define CLI_FOREGROUND_H
+
+#include "cli.h"
+
+/*
+ * A command that has the caller's streams, signals and terminal: what run and exec share. Main
+ * fills in all but @cancel and calls foreground_run; that calls @work, on the same thread, with
+ * @cancel ready for the options of every call that may take long.
+ */
+struct foreground {
+	const char *verb;
+	int interactive; /* stdin goes to the program */
+	int tty; /* the program has a terminal */
+	int detach; /* the program runs on without us: only signals matter here */
+	uint64_t timeout_ms; /* of the program, for the text that tells of it; 0: not known */
+	holt_cancel *cancel;
+	/* Returns the exit code, or -1 with an error. */
+	int (*work)(struct foreground *f, holt_home *home, holt_error **reterr);
+};
+
+/* Returns the exit status of holt; tells every error. */
+int foreground_run(struct foreground *f);
+
+/* For @work: connect @exec with the streams and the terminal until it ends. Returns as @work. */
+int foreground_pump(struct foreground *f, holt_exec *exec, holt_error **reterr);
+
+#endif

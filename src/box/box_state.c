@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/box_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/fsutil.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "wire/wire.h"
+#include "base/banned.h"
+
+#define STATE_SIZE_MAX 8192u
+
+static const char *const phase_names[] = {[BOX_CREATED] = "created",
+	[BOX_STARTING] = "starting",
+	[BOX_RUNNING] = "running",
+	[BOX_PAUSED] = "paused",
+	[BOX_STOPPING] = "stopping",
+	[BOX_EXITED] = "exited",
+	[BOX_GONE] = "gone"};
+
+static const char *const end_names[] = {[BOX_END_NONE] = "",
+	[BOX_END_STOPPED] = "stopped",
+	[BOX_END_PROGRAM] = "program ended",
+	[BOX_END_KILLED] = "killed",
+	[BOX_END_OOM] = "out of memory",
+	[BOX_END_CRASHED] = "crashed",
+	[BOX_END_OWNER_GONE] = "owner gone",
+	[BOX_END_LOST] = "lost",
+	[BOX_END_BOOT_FAILED] = "boot failed",
+	[BOX_END_GUEST_BROKE] = "guest broke the protocol",
+	[BOX_END_HOST_FAILED] = "host failed",
+	[BOX_END_POWEROFF] = "powered off"};
+
+#define N_PHASES ((int)(sizeof phase_names / sizeof phase_names[0]))
+#define N_ENDS   ((int)(sizeof end_names / sizeof end_names[0]))
+
+const char *box_phase_name(int phase)
+{
+	return phase >= 0 && phase < N_PHASES ? phase_names[phase] : "?";
+}
+
+const char *box_end_name(int end)
+{
+	return end >= 0 && end < N_ENDS ? end_names[end] : "?";
+}
+
+enum box_end box_end_of_wire(uint16_t reason)
+{
+	static const enum box_end ends[] = {[WIRE_END_STOPPED] = BOX_END_STOPPED,
+		[WIRE_END_BOOT_FAILED] = BOX_END_BOOT_FAILED,
+		[WIRE_END_VM_CRASHED] = BOX_END_CRASHED,
+		[WIRE_END_PROTOCOL] = BOX_END_GUEST_BROKE,
+		[WIRE_END_OWNER_GONE] = BOX_END_OWNER_GONE,
+		[WIRE_END_SETUP_FAILED] = BOX_END_BOOT_FAILED,
+		[WIRE_END_HOST] = BOX_END_HOST_FAILED,
+		[WIRE_END_PROGRAM] = BOX_END_PROGRAM,
+		[WIRE_END_KILLED] = BOX_END_KILLED,
+		[WIRE_END_OOM] = BOX_END_OOM,
+		[WIRE_END_POWEROFF] = BOX_END_POWEROFF};
+
+	return reason < sizeof ends / sizeof ends[0] ? ends[reason] : BOX_END_LOST;
+}
+
+/* Into the block that the old file has: it needs no space on the disk. */
+static int overwrite(int dir, const char *text)
+{
+	const size_t len = strlen(text);
+	auto_fd fd = openat(dir, BOX_STATE_FILE, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0 || pwrite(fd, text, len, 0) != (ssize_t)len || ftruncate(fd, (off_t)len) < 0)
+		return -errno;
+	return 0;
+}
+
+int box_state_write(int dir, const struct box_state *s)
+{
+	auto_json doc = json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:s}", "state",
+		box_phase_name(s->phase), "reason", box_end_name(s->end), "exit_code", s->exit_code,
+		"keeper_pid", s->keeper_pid, "vmm_pid", s->vmm_pid, "accel", s->accel, "text",
+		s->text);
+	auto_json times = json_pack("{s:I, s:I, s:I, s:I, s:I}", "attempts",
+		(json_int_t)s->attempts, "started_ns", (json_int_t)s->started_ns, "ended_ns",
+		(json_int_t)s->ended_ns, "hello_us", (json_int_t)s->hello_us, "ready_us",
+		(json_int_t)s->ready_us);
+
+	if (!doc || !times || json_object_update(doc, times) < 0)
+		return -ENOMEM;
+	auto_free char *text = json_text(doc);
+	if (!text)
+		return -ENOMEM;
+	const int r = fs_replace(dir, BOX_STATE_FILE, text, strlen(text), 0600);
+	return r == -ENOSPC || r == -EDQUOT ? overwrite(dir, text) : r;
+}
+
+static int index_of(const char *const *names, int n, const char *name)
+{
+	for (int i = 0; name && i < n; i++) {
+		if (strcmp(names[i], name) == 0)
+			return i;
+	}
+	return -1;
+}
+
+static void get_text(const json_t *doc, const char *key, char *dst, size_t cap)
+{
+	const char *text = NULL;
+
+	if (json_get_str(doc, key, &text, NULL) == 0 && text)
+		(void)snprintf(dst, cap, "%s", text);
+}
+
+static int64_t get_int(const json_t *doc, const char *key)
+{
+	int64_t value = 0;
+
+	(void)json_get_int(doc, key, 0, INT64_MAX, &value, NULL);
+	return value;
+}
+
+static int parse(const json_t *doc, struct box_state *s)
+{
+	const char *phase = NULL;
+	const char *end = NULL;
+
+	if (json_get_str(doc, "state", &phase, NULL) < 0 ||
+		json_get_str(doc, "reason", &end, NULL) < 0)
+		return -EINVAL;
+	const int phase_nr = index_of(phase_names, N_PHASES, phase);
+	const int end_nr = index_of(end_names, N_ENDS, end);
+	if (phase_nr < 0 || end_nr < 0)
+		return -EINVAL;
+	s->phase = (enum box_phase)phase_nr;
+	s->end = (enum box_end)end_nr;
+	s->exit_code = (int)get_int(doc, "exit_code");
+	s->keeper_pid = (int)get_int(doc, "keeper_pid");
+	s->vmm_pid = (int)get_int(doc, "vmm_pid");
+	s->attempts = (uint32_t)get_int(doc, "attempts");
+	s->started_ns = (uint64_t)get_int(doc, "started_ns");
+	s->ended_ns = (uint64_t)get_int(doc, "ended_ns");
+	s->hello_us = (uint64_t)get_int(doc, "hello_us");
+	s->ready_us = (uint64_t)get_int(doc, "ready_us");
+	get_text(doc, "accel", s->accel, sizeof s->accel);
+	get_text(doc, "text", s->text, sizeof s->text);
+	return 0;
+}
+
+/* Whether somebody holds the lock. A shared one disturbs no other that looks, and who wants to hold
+ * it tries again. */
+static bool is_locked(int dir, const char *name)
+{
+	auto_fd fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+static void set_lost(struct box_state *s)
+{
+	s->phase = BOX_EXITED;
+	s->end = BOX_END_LOST;
+	s->exit_code = 137;
+	s->keeper_pid = s->vmm_pid = 0;
+	(void)snprintf(s->text, sizeof s->text,
+		"its keeper was killed, or the machine went down, before it could say more");
+}
+
+void box_state_look(int boxes, const char *name, struct box_state *ret)
+{
+	auto_free char *text = NULL;
+	auto_json doc = NULL;
+	size_t len = 0;
+
+	*ret = (struct box_state){.phase = BOX_GONE};
+	auto_fd dir = openat(boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return;
+	const int r = fs_read_file(dir, BOX_STATE_FILE, STATE_SIZE_MAX, &text, &len);
+	if (r == -ENOENT) {
+		ret->phase = is_locked(dir, "keeper.lock") ? BOX_STARTING : BOX_CREATED;
+		return;
+	}
+	if (r < 0 || json_parse(text, len, STATE_SIZE_MAX, "state", &doc, NULL) < 0 ||
+		parse(doc, ret) < 0) {
+		*ret = (struct box_state){0};
+		set_lost(ret);
+		return;
+	}
+	if (ret->phase != BOX_EXITED && !is_locked(dir, "keeper.lock"))
+		set_lost(ret);
+}

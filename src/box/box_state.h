@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BOX_BOX_STATE_H
+#define BOX_BOX_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What a box is doing, or why its last run ended: one small JSON file ("state.json") in its
+ * directory, replaced as a whole by the keeper. It alone does not tell that a keeper lives: that is
+ * the lock's word. A reader that finds "running" and a free lock knows that the keeper was killed.
+ *
+ *   (none) -> starting -> running <-> paused -> stopping -> exited -> starting ...
+ *
+ * The numbers are those of enum holt_box_state and enum holt_end_reason in holt/box.h.
+ */
+#define BOX_STATE_FILE "state.json"
+
+enum box_phase {
+	BOX_CREATED,
+	BOX_STARTING,
+	BOX_RUNNING,
+	BOX_PAUSED,
+	BOX_STOPPING,
+	BOX_EXITED,
+	BOX_GONE
+};
+
+enum box_end {
+	BOX_END_NONE,
+	BOX_END_STOPPED,
+	BOX_END_PROGRAM,
+	BOX_END_KILLED,
+	BOX_END_OOM,
+	BOX_END_CRASHED,
+	BOX_END_OWNER_GONE,
+	BOX_END_LOST,
+	BOX_END_BOOT_FAILED,
+	BOX_END_GUEST_BROKE,
+	BOX_END_HOST_FAILED,
+	BOX_END_POWEROFF
+};
+
+struct box_state {
+	enum box_phase phase;
+	enum box_end end; /* with BOX_EXITED */
+	int exit_code;
+	int keeper_pid; /* 0 where none lives */
+	int vmm_pid;
+	uint32_t attempts;
+	uint64_t started_ns; /* since 1970 */
+	uint64_t ended_ns;
+	uint64_t hello_us;
+	uint64_t ready_us;
+	char accel[8];
+	char text[512]; /* what there is to say about the end; already escaped */
+};
+
+const char *box_phase_name(int phase);
+const char *box_end_name(int end);
+/* The reason that stands for a WIRE_END_ value. */
+enum box_end box_end_of_wire(uint16_t reason);
+
+/* Replace the file in the directory @dir: 0 or -errno. */
+int box_state_write(int dir, const struct box_state *s) __attribute__((warn_unused_result));
+
+/* The state of the box whose directory is @name in @boxes. Never waits for a keeper; what cannot be
+ * read counts as lost. */
+void box_state_look(int boxes, const char *name, struct box_state *ret);
+
+#endif

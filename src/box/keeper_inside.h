@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BOX_KEEPER_INSIDE_H
+#define BOX_KEEPER_INSIDE_H
+
+#include "base/hash.h"
+#include "box/box_log.h"
+#include "box/box_state.h"
+#include "box/channel.h"
+#include "box/keeper.h"
+#include "box/relay.h"
+#include "vmm/qmp.h"
+
+/*
+ * The keeper's parts: keeper.c (life and end), keeper_machine.c (one attempt at a VM),
+ * keeper_clients.c (the socket and who comes by it), keeper_pause.c.
+ */
+#define CONSOLE_TAIL 3072u /* bytes of console kept for an error */
+
+enum keeper_state {
+	KEEPER_BOOTING,
+	KEEPER_READY,
+	KEEPER_STOPPING, /* the program may still take its grace, or the guest flushes its disk */
+	KEEPER_ENDING /* the VM is gone; clients may still be owed output */
+};
+
+struct keeper;
+
+/* One attempt at a VM. It dies as a whole and is freed when its last handle has closed. */
+struct machine {
+	struct keeper *k;
+	struct vm vm;
+	struct channel guest;
+	struct qmp qmp;
+	uv_poll_t exited;
+	uv_poll_t console;
+	uv_poll_t monitor;
+	int handles; /* still open: the three above and the channel */
+	bool ending;
+	bool greeted;
+	bool lost;
+};
+
+struct keeper_client {
+	struct keeper *k;
+	struct channel ch;
+	struct relay_client *relay; /* NULL: it has left */
+	struct keeper_client *prev;
+	struct keeper_client *next;
+};
+
+/* Why the box ends, and what is told about it. */
+struct keeper_ending {
+	enum wire_end_reason reason;
+	uint32_t code;
+	uint32_t flags;
+	int errnum;
+	const char *hint; /* static */
+	char text[CONSOLE_TAIL * 2];
+};
+
+struct keeper_pausing {
+	struct keeper_client *client; /* who asked; NULL: nobody, or it has left */
+	uint32_t stream;
+	bool busy;
+	bool on;
+};
+
+struct keeper {
+	const struct vm_engine *engine;
+	struct keeper_spec spec;
+	uv_loop_t loop;
+	uv_poll_t owner;
+	uv_poll_t listener;
+	uv_signal_t term;
+	uv_timer_t watchdog; /* of the boot, and of a lost guest's exit status */
+	uv_timer_t stopper; /* of a grace, then of the guest's flush */
+	int listen_fd;
+	enum keeper_state state;
+	bool flushing; /* while stopping: the guest was told to shut down */
+	bool detached;
+	bool paused;
+	struct keeper_pausing pausing;
+	unsigned attempts;
+	struct machine *machine; /* the current one, or NULL */
+	struct keeper_client *clients;
+	unsigned n_clients;
+	struct keeper_visitor *visitors; /* connected, have not said what they want */
+	unsigned n_visitors;
+	struct relay *relay;
+	struct box_state record;
+	struct box_log log;
+	struct keeper_ending ending;
+	char stage[64];
+	char tail[CONSOLE_TAIL];
+	size_t tail_len;
+	uint64_t started_us;
+	uint64_t vmm_us;
+	uint64_t hello_us;
+};
+
+static inline struct wire_bytes bytes_of(const char *s)
+{
+	return (struct wire_bytes){.data = (const uint8_t *)s, .len = (uint32_t)strlen(s)};
+}
+
+/* keeper.c */
+void keeper_set_stage(struct keeper *k, const void *name, size_t len);
+void keeper_record(struct keeper *k, enum box_phase phase);
+void keeper_tell(struct keeper *k, const char *action, json_t *more);
+/* The box is over, whatever still runs. */
+void keeper_end(struct keeper *k, enum wire_end_reason reason, int errnum, const char *hint,
+	const char *fmt, ...) __attribute__((format(__printf__, 5, 6)));
+/* End it in order: the program gets @signo and @grace_ms, the disk is flushed. */
+void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms);
+void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+void keeper_ready(struct keeper *k, struct machine *m);
+/* The VM is gone by itself while commands could run. */
+void keeper_vm_ended(struct keeper *k, int wait_status);
+/* After something that a client was owed has gone. */
+void keeper_settle(struct keeper *k);
+
+/* keeper_machine.c */
+void machine_start(struct keeper *k);
+/* Kill it and let its handles go; it frees itself later. Returns the wait status. */
+int machine_end(struct machine *m);
+void machine_lost_timeout(struct keeper *k);
+
+/* keeper_clients.c */
+int clients_listen(struct keeper *k);
+void clients_unlisten(struct keeper *k);
+/* Take over two lanes as a client. Returns 0 or -errno. */
+int client_add(struct keeper *k, int control_fd, int bulk_fd);
+void client_drop(struct keeper_client *c);
+void clients_send(struct keeper *k, const struct wire_msg *msg);
+void client_send_ready(struct keeper_client *c);
+void clients_resume(struct keeper *k, enum wire_lane lane);
+
+/* keeper_pause.c */
+void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+/* Let a paused VM run again, without waiting, on its way to its end. */
+void pause_lift(struct keeper *k);
+void pause_client_gone(struct keeper *k, const struct keeper_client *c);
+
+#endif
