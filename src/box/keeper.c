@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -421,6 +422,11 @@ int keeper_main(const struct vm_engine *engine)
 	auto_error error = NULL;
 
 	k.ending.hint = "";
+	/* Neither a directory of the caller's shall be in use for as long as a box lives, nor its
+	 * umask decide who may read what is made here. */
+	if (chdir("/") < 0)
+		return 2;
+	(void)umask(077);
 	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return 2;
