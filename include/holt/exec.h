@@ -87,8 +87,11 @@ typedef struct holt_exit {
  * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box
  * ended under this handle; -HOLT_ECLOSED for a box that does not run; -HOLT_EBUSY for a paused one;
  * -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED, -HOLT_ENO_MEMORY.
- * See holt_error_exit_code. Ownership: the caller frees *@ret with holt_exec_free. Threads: any
- * thread. Blocks: until the guest answers, at most 30 s. Since: 0.1
+ * See holt_error_exit_code.
+ * Ownership: the caller frees *@ret with holt_exec_free.
+ * Threads: any thread.
+ * Blocks: until the guest answers, at most 30 s.
+ * Since: 0.1
  */
 HOLT_API int holt_exec_start(
 	holt_box *box, const holt_exec_options *options, holt_exec **ret, holt_error **reterr);

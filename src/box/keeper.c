@@ -122,7 +122,9 @@ static void leave_record(struct keeper *k)
 	k->record.vmm_pid = k->record.keeper_pid = 0;
 	(void)str_escape(k->record.text, sizeof k->record.text, e->text, strlen(e->text), false);
 	box_log_done(&k->log);
-	keeper_record(k, BOX_EXITED);
+	/* One that goes now is not to be seen as one that has ended and stays. */
+	if (k->spec.keep)
+		keeper_record(k, BOX_EXITED);
 	keeper_tell(k, "die",
 		json_pack("{s:i, s:s}", "exit_code", k->record.exit_code, "reason",
 			box_end_name(k->record.end)));
