@@ -84,9 +84,10 @@ typedef struct holt_exit {
  *
  * Returns: 0 once the program runs; -HOLT_ENOT_FOUND where it does not exist; -HOLT_EDENIED where
  * it exists and cannot be executed; -HOLT_EINVALID for a bad option, an unknown user or an unusable
- * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box is
- * gone; -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED,
- * -HOLT_ENO_MEMORY. See holt_error_exit_code.
+ * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box
+ * ended under this handle; -HOLT_ECLOSED for a box that does not run; -HOLT_EBUSY for a paused one;
+ * -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED, -HOLT_ENO_MEMORY.
+ * See holt_error_exit_code.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
  * Blocks: until the guest answers, at most 30 s.

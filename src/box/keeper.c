@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,7 +122,9 @@ static void leave_record(struct keeper *k)
 	k->record.vmm_pid = k->record.keeper_pid = 0;
 	(void)str_escape(k->record.text, sizeof k->record.text, e->text, strlen(e->text), false);
 	box_log_done(&k->log);
-	keeper_record(k, BOX_EXITED);
+	/* One that goes now is not to be seen as one that has ended and stays. */
+	if (k->spec.keep)
+		keeper_record(k, BOX_EXITED);
 	keeper_tell(k, "die",
 		json_pack("{s:i, s:s}", "exit_code", k->record.exit_code, "reason",
 			box_end_name(k->record.end)));
@@ -421,6 +424,11 @@ int keeper_main(const struct vm_engine *engine)
 	auto_error error = NULL;
 
 	k.ending.hint = "";
+	/* Neither a directory of the caller's shall be in use for as long as a box lives, nor its
+	 * umask decide who may read what is made here. */
+	if (chdir("/") < 0)
+		return 2;
+	(void)umask(077);
 	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return 2;
