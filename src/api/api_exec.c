@@ -69,7 +69,7 @@ static int start(holt_box *box, const struct exec_wish *w, holt_exec **ret, holt
 	int r = process_build(&box->rec.config, box->rec.hostname, &w->wish, &process, reterr);
 
 	if (r == 0)
-		r = box_connect(box, &session, reterr);
+		r = box_connect(box, DOOR_WAIT_MS, &session, reterr);
 	if (r == 0) {
 		process.timeout_ms = w->limits.timeout_ms;
 		process.rows = w->limits.rows;
@@ -109,7 +109,7 @@ HOLT_API int holt_exec_attach(
 
 	if (!box || !ret)
 		return api_null(box ? "ret" : "box", reterr);
-	const int r = box_connect(box, &session, reterr);
+	const int r = box_connect(box, DOOR_WAIT_MS, &session, reterr);
 	return r < 0 ? r : exec_attach(session, number, cancel, ret, reterr);
 }
 
