@@ -148,6 +148,9 @@ static void finish(struct keeper *k)
 	uv_close((uv_handle_t *)&k->term, NULL);
 	uv_close((uv_handle_t *)&k->watchdog, NULL);
 	uv_close((uv_handle_t *)&k->stopper, NULL);
+	/* Who was held up by the guest is heard again: it may have credit for what it is owed. */
+	clients_resume(k, WIRE_CONTROL);
+	clients_resume(k, WIRE_BULK);
 	keeper_settle(k);
 }
 
@@ -263,6 +266,8 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 {
 	const bool program = relay_has_program(k->relay);
 
+	if (msg->kill.signo == SIGKILL && k->state == KEEPER_ENDING)
+		return; /* its end is the answer */
 	if (msg->kill.signo != SIGKILL) {
 		if (k->state != KEEPER_READY || !program)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_INVALID, ESRCH,
@@ -270,9 +275,13 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 		else if (k->paused)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_PAUSED, EAGAIN,
 				"the box is paused");
-		else if (relay_signal_program(k->relay, msg->kill.signo, 0) == 0)
+		else if (relay_signal_program(k->relay, msg->kill.signo, 0) < 0)
+			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_LIMIT, EAGAIN,
+				"too much is waiting for the guest");
+		else {
 			(void)!relay_done(c->relay, msg->stream);
-		keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+			keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+		}
 		return;
 	}
 	keeper_tell(k, "kill", json_pack("{s:i}", "signal", SIGKILL));
