@@ -49,7 +49,8 @@ int exec_wish_read(const holt_exec_options *options, struct exec_wish *ret, holt
 		.flags = (o.flags & HOLT_EXEC_STDIN ? WIRE_EXEC_STDIN : 0u) |
 			 (tty ? WIRE_EXEC_TTY : 0u) |
 			 (o.flags & HOLT_EXEC_KEEP ? WIRE_EXEC_KEEP : 0u)};
-	ret->limits = (struct process){.timeout_ms = o.timeout_ms,
+	/* Longer than a machine lives is without limit, as HOLT_FOREVER says. */
+	ret->limits = (struct process){.timeout_ms = o.timeout_ms > INT64_MAX ? 0 : o.timeout_ms,
 		.rows = !tty     ? 0
 			: o.rows ? o.rows
 				 : ROWS_DEFAULT,

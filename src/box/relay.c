@@ -268,7 +268,8 @@ static int client_open(
 	struct relay *r, struct relay_client *c, const struct wire_msg *msg, const char **ret_what)
 {
 	if (msg->stream == 0 ||
-		(msg->op == WIRE_OP_exec && msg->exec.out_credit > WIRE_CREDIT_MAX)) {
+		(msg->op == WIRE_OP_exec && msg->exec.out_credit > WIRE_CREDIT_MAX) ||
+		(msg->op == WIRE_OP_attach && msg->attach.out_credit > WIRE_CREDIT_MAX)) {
 		*ret_what = "a request without a stream, or with too much credit";
 		return -EPROTO;
 	}
