@@ -289,9 +289,11 @@ static void sweep_dir(struct holt_home *home, const char *id)
 	bool there = false;
 	bool keep = false;
 
-	if (box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
+	/* One that was made since the listing is let alone: its lock would look like a start. */
+	if (box_index_look(home->boxes, id, &there, &keep, NULL) < 0 || keep ||
+		box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
 		return;
-	/* Looked up under the lock: it may just have been made. */
+	/* Looked up again under the lock: it may just have been made. */
 	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep) {
 		if (there)
 			(void)box_discard(home, &d, NULL);

@@ -170,27 +170,45 @@ static void set_lost(struct box_state *s)
 		"its keeper was killed, or the machine went down, before it could say more");
 }
 
-void box_state_look(int boxes, const char *name, struct box_state *ret)
+/* The file as it is now: 0, -ENOENT, or another -errno for one that cannot be understood. */
+static int read_state(int dir, struct box_state *ret)
 {
 	auto_free char *text = NULL;
 	auto_json doc = NULL;
 	size_t len = 0;
 
-	*ret = (struct box_state){.phase = BOX_GONE};
-	auto_fd dir = openat(boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		return;
+	*ret = (struct box_state){0};
 	const int r = fs_read_file(dir, BOX_STATE_FILE, STATE_SIZE_MAX, &text, &len);
-	if (r == -ENOENT) {
-		ret->phase = is_locked(dir, "keeper.lock") ? BOX_STARTING : BOX_CREATED;
-		return;
+	if (r < 0)
+		return r;
+	if (json_parse(text, len, STATE_SIZE_MAX, "state", &doc, NULL) < 0)
+		return -EINVAL;
+	return parse(doc, ret);
+}
+
+static bool is_named(int boxes, const char *name)
+{
+	return faccessat(boxes, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+void box_state_look(int boxes, const char *name, struct box_state *ret)
+{
+	auto_fd dir = openat(boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool locked = false;
+	int r = dir < 0 ? -ENOENT : read_state(dir, ret);
+
+	if (dir >= 0 && (r < 0 || ret->phase != BOX_EXITED)) {
+		locked = is_locked(dir, "keeper.lock");
+		/* A keeper leaves its last word before its lock, so only what is read after a free
+		 * lock was seen tells that there is none. */
+		if (!locked)
+			r = read_state(dir, ret);
 	}
-	if (r < 0 || json_parse(text, len, STATE_SIZE_MAX, "state", &doc, NULL) < 0 ||
-		parse(doc, ret) < 0) {
-		*ret = (struct box_state){0};
-		set_lost(ret);
-		return;
-	}
-	if (ret->phase != BOX_EXITED && !is_locked(dir, "keeper.lock"))
+	/* A removed box loses its name first, then its files. */
+	if (dir < 0 || (!locked && !is_named(boxes, name)))
+		*ret = (struct box_state){.phase = BOX_GONE};
+	else if (r == -ENOENT)
+		ret->phase = locked ? BOX_STARTING : BOX_CREATED;
+	else if (r < 0 || (ret->phase != BOX_EXITED && !locked))
 		set_lost(ret);
 }
