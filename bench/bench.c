@@ -6,17 +6,18 @@
  * stderr. One thread (but for lanes.c); only the public API and child processes.
  *
  *   boot_to_agent         from QEMU's start to the agent's first word (holt_box_get_info: hello_us)
- *   boot_to_first_output  from the call of holt_box_create until the first byte that `echo` wrote
- * is here: image lookup, disk, keeper, boot, mounts, exec cli_run               `holt run IMAGE
- * true`, from spawn to exit: also the opening of the home, the end of the machine and the removal
- * of the box exec_true             busybox `true` in a running box, holt_exec_start to
- * holt_exec_wait's return; baseline host_exec: the same busybox, spawned and awaited on the host
- * pss_idle_box QEMU and keeper of a box that did nothing for two seconds; baseline: the plain
- * machine's QEMU at its line of output import                a plain tar of one layer into a new
- * home: bytes of the tar by the time of holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on
- * the same file, which neither computes a digest nor forces anything to the disk
+ *   boot_to_first_output  from the call that makes it until the first byte that `echo` wrote is
+ *                         here: image lookup, disk, keeper, boot, mounts, exec
+ *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the home,
+ *                         the end of the machine and the removal of the box
+ *   exec_true             busybox `true` in a running box, holt_exec_start to holt_exec_wait's
+ * return; baseline host_exec: the same busybox, spawned and awaited on the host pss_idle_box QEMU
+ * and keeper of a box that did nothing for two seconds; baseline: the plain machine's QEMU at its
+ * line of output import                a plain tar of one layer into a new home: bytes of the tar
+ * by the time of holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on the same file, which
+ * neither computes a digest nor forces anything to the disk
  *
- *   lanes.c               throughput and latency of a running box
+ * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running one.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -26,6 +27,7 @@
 #include <holt.h>
 
 #include "baseline.h"
+#include "boxes.h"
 #include "lanes.h"
 #include "record.h"
 
@@ -405,6 +407,7 @@ static int bench_all(struct bench *b)
 	bench_boots(b);
 	bench_exec(b);
 	lanes_of_box(b);
+	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
 	bench_pss(b);
 	bench_import(b);
 	plain_done(&b->plain);
@@ -431,7 +434,7 @@ int main(int argc, char **argv)
 		{"init", required_argument, NULL, 'I'}, {"lanes", no_argument, NULL, 'L'},
 		{"layer", required_argument, NULL, 'l'}, {0}};
 	holt_error *error = NULL;
-	int (*only)(struct bench * b) = NULL; /* a part, which needs no more than the image */
+	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
 	int c;
 
 	while ((c = getopt_long(argc, argv, "n:", options, NULL)) != -1) {

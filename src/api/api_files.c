@@ -68,6 +68,7 @@ static int check_fd(int fd, holt_error **reterr)
 		return 0;
 	(void)err_make(reterr, HOLT_EINVALID, "fd is not a descriptor");
 	err_stage(reterr, "options");
+	err_hint(reterr, "open the archive first");
 	return -HOLT_EINVALID;
 }
 
