@@ -174,9 +174,10 @@ static int work_watched(struct foreground *f, holt_home *home)
 	(void)pthread_join(thread, NULL);
 	if (code >= 0)
 		return code;
-	if (watch.signal) {
+	/* After a hang-up, whichever of its consequences came first. */
+	if (watch.signal || watch.hung_up) {
 		holt_error_free(error);
-		return 128 + watch.signal;
+		return 128 + (watch.signal ? watch.signal : SIGHUP);
 	}
 	if (holt_error_errno(error) == EPIPE && strcmp(holt_error_stage(error), "output") == 0) {
 		holt_error_free(error);
