@@ -6,7 +6,7 @@
  * stderr. One thread; only the public API and child processes.
  *
  *   boot_to_agent         from QEMU's start to the agent's first word (holt_box_get_info: hello_us)
- *   boot_to_first_output  from the call of holt_box_create until the first byte that `echo` wrote is
+ *   boot_to_first_output  from the call that makes it until the first byte that `echo` wrote is
  *                         here: image lookup, disk, keeper, boot, mounts, exec
  *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the home,
  *                         the end of the machine and the removal of the box
@@ -17,6 +17,8 @@
  * by the time of holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on the same file, which
  * neither computes a digest nor forces anything to the disk
  *
+ * boxes.c has the figures of boxes that live on.
+ *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
  * baseline.h describes both. Of every kind one turn that is not
@@ -25,6 +27,7 @@
 #include <holt.h>
 
 #include "baseline.h"
+#include "boxes.h"
 #include "record.h"
 
 #include <ftw.h>
@@ -383,6 +386,7 @@ static int bench_all(struct bench *b)
 		return 1;
 	bench_boots(b);
 	bench_exec(b);
+	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
 	bench_pss(b);
 	bench_import(b);
 	plain_done(&b->plain);

@@ -25,7 +25,7 @@ enum holt_exec_flags {
 				   output is kept for holt_exec_attach */
 };
 
-#define HOLT_PIDS_MAX_DEFAULT    4096u
+#define HOLT_PIDS_MAX_DEFAULT     4096u
 #define HOLT_REPLAY_BYTES_MAX     16777216u
 #define HOLT_REPLAY_BYTES_DEFAULT 262144u
 #define HOLT_EXEC_PROGRAM         0u /* in holt_exec_attach: the program of the box */
@@ -46,8 +46,8 @@ typedef struct holt_exec_options {
 	uint16_t rows; /* of the terminal, with HOLT_EXEC_TTY; 0: 24 */
 	uint16_t cols; /* likewise; 0: 80 */
 	uint32_t pids_max; /* processes and threads of the exec at once; 0: 4096 */
-	uint32_t replay_bytes; /* newest output of each stream that is kept with HOLT_EXEC_KEEP, up to
-				  HOLT_REPLAY_BYTES_MAX; 0: 256 KiB */
+	uint32_t replay_bytes; /* newest output of each stream that is kept with HOLT_EXEC_KEEP, up
+				  to HOLT_REPLAY_BYTES_MAX; 0: 256 KiB */
 } holt_exec_options;
 
 #define HOLT_EXEC_OPTIONS_INIT                                                                  \
@@ -231,8 +231,8 @@ HOLT_API uint32_t holt_exec_number(holt_exec *exec);
  * Blocks: at most 30 s.
  * Since: 0.1
  */
-HOLT_API int holt_exec_attach(holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret,
-	holt_error **reterr);
+HOLT_API int holt_exec_attach(
+	holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret, holt_error **reterr);
 
 /**
  * holt_exec_gap - tell how much output was lost before holt_exec_attach.

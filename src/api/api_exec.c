@@ -50,8 +50,12 @@ int exec_wish_read(const holt_exec_options *options, struct exec_wish *ret, holt
 			 (tty ? WIRE_EXEC_TTY : 0u) |
 			 (o.flags & HOLT_EXEC_KEEP ? WIRE_EXEC_KEEP : 0u)};
 	ret->limits = (struct process){.timeout_ms = o.timeout_ms,
-		.rows = !tty ? 0 : o.rows ? o.rows : ROWS_DEFAULT,
-		.cols = !tty ? 0 : o.cols ? o.cols : COLS_DEFAULT,
+		.rows = !tty     ? 0
+			: o.rows ? o.rows
+				 : ROWS_DEFAULT,
+		.cols = !tty     ? 0
+			: o.cols ? o.cols
+				 : COLS_DEFAULT,
 		.pids_max = o.pids_max ? o.pids_max : HOLT_PIDS_MAX_DEFAULT,
 		.replay = o.replay_bytes ? o.replay_bytes : HOLT_REPLAY_BYTES_DEFAULT};
 	ret->cancel = o.cancel;
@@ -98,8 +102,8 @@ HOLT_API uint32_t holt_exec_number(holt_exec *exec)
 	return exec ? exec_number(exec) : 0;
 }
 
-HOLT_API int holt_exec_attach(holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret,
-	holt_error **reterr)
+HOLT_API int holt_exec_attach(
+	holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret, holt_error **reterr)
 {
 	struct session *session = NULL;
 

@@ -183,8 +183,8 @@ int json_get_list(const json_t *obj, const char *key, char ***ret, holt_error **
 		list[i] = bytes_of(json_array_get(value, i));
 		if (!list[i]) {
 			strv_free(list);
-			return err_make(reterr, HOLT_EINVALID, "item %zu of '%s' is not a string",
-				i, key);
+			return err_make(
+				reterr, HOLT_EINVALID, "item %zu of '%s' is not a string", i, key);
 		}
 	}
 	*ret = list;

@@ -119,7 +119,8 @@ static uint32_t stop_signal_of(const struct image_config *c)
 	return 15;
 }
 
-static int copy_config(const struct image_config *from, struct image_config *to, holt_error **reterr)
+static int copy_config(
+	const struct image_config *from, struct image_config *to, holt_error **reterr)
 {
 	/* Its own lists are freed by the image. */
 	union {
@@ -201,8 +202,7 @@ static int add_entry(struct holt_home *home, const struct box_record *r, holt_er
 		auto_free char *holder = NULL;
 		auto_error error = NULL;
 
-		code = box_index_add(
-			home->boxes, &entry, r->created_ns, r->keep, &holder, &error);
+		code = box_index_add(home->boxes, &entry, r->created_ns, r->keep, &holder, &error);
 		if (code < 0 && (i == 1 || !box_free_name(home, holder)))
 			return err_take(reterr, take_ptr(error));
 	}
@@ -214,7 +214,8 @@ static int make_files(struct holt_home *home, const struct image *img, const str
 {
 	const int code = image_link_rootfs(home->images, img, d->fd, "rootfs", reterr);
 
-	return code < 0 ? code : disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr);
+	return code < 0 ? code
+			: disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr);
 }
 
 static int create_locked(struct holt_box *b, const char *ref, const struct image *img,

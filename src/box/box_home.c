@@ -129,8 +129,9 @@ static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
 	auto_free char *images = str_printf("%s/images", h->path);
 	h->cache_dir = str_printf("%s/cache", h->path);
 	h->loop = loop_new();
+	h->executor = executor_new();
 	auto_free char *boxes = str_printf("%s/boxes.db", h->path);
-	if (!images || !boxes || !h->cache_dir || !h->loop)
+	if (!images || !boxes || !h->cache_dir || !h->loop || !h->executor)
 		return err_nomem(reterr);
 	r = image_store_open(images, &h->images, reterr);
 	if (r == 0)
@@ -162,6 +163,7 @@ void home_close(struct holt_home *h)
 {
 	if (!h)
 		return;
+	executor_free(h->executor);
 	loop_free(h->loop);
 	image_store_close(h->images);
 	box_index_close(h->boxes);

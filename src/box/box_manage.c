@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What can be done with a box that exists: find, look, stop, kill, pause, wait, rename, remove,
- * measure. Looking reads small files only and never waits for a keeper; everything else asks it, and
- * what it does not do in time is done without it.
+ * measure. Looking reads small files only and never waits for a keeper; everything else asks it,
+ * and what it does not do in time is done without it.
  */
 #include "box/lifecycle.h"
 
@@ -31,8 +31,8 @@
 
 /* ---- finding ---- */
 
-static int handle_of(struct holt_home *home, struct box_entry *e, struct holt_box **ret,
-	holt_error **reterr)
+static int handle_of(
+	struct holt_home *home, struct box_entry *e, struct holt_box **ret, holt_error **reterr)
 {
 	struct holt_box *b = NULL;
 	int r = box_handle(home, &b, reterr);
@@ -123,8 +123,8 @@ static int put_state(json_t *doc, const struct holt_box *b, const struct box_sta
 		json_object_set_new(state, "text", json_string(s->text)) < 0 ||
 		json_object_set_new(state, "hello_us", json_integer((json_int_t)s->hello_us)) < 0 ||
 		json_object_set_new(state, "ready_us", json_integer((json_int_t)s->ready_us)) < 0 ||
-		json_object_set_new(doc, "name", b->rec.name ? json_string(b->rec.name) : json_null()) <
-			0) {
+		json_object_set_new(
+			doc, "name", b->rec.name ? json_string(b->rec.name) : json_null()) < 0) {
 		json_decref(state);
 		return -ENOMEM;
 	}
@@ -199,8 +199,8 @@ static int end_by_force(struct holt_box *b, enum box_end why, holt_error **reter
 }
 
 /* Ask for the end and wait for it. */
-static int end_by_keeper(struct holt_box *b, const struct wire_msg *msg, uint64_t timeout_ms,
-	holt_error **reterr)
+static int end_by_keeper(
+	struct holt_box *b, const struct wire_msg *msg, uint64_t timeout_ms, holt_error **reterr)
 {
 	struct session *s = NULL;
 	struct session_end end = {0};

@@ -49,8 +49,8 @@ static void rotate(int home, int fd)
 static void append(int home, const char *text)
 {
 	auto_free char *line = str_printf("%s\n", text);
-	auto_fd fd = openat(home, EVENTS_FILE,
-		O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	auto_fd fd = openat(
+		home, EVENTS_FILE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0 || !line)
 		return;

@@ -18,7 +18,7 @@
  * the word to the clients, then their sockets: whoever sees their end-of-file finds everything in
  * place. A client that is still owed output of an ended program is waited for, without its VM.
  */
-#include "box/keeper_inside.h"
+#include "box/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +33,7 @@
 #include "base/fsutil.h"
 #include "base/str.h"
 #include "box/event_log.h"
+#include "box/keeper_inside.h"
 #include "base/banned.h"
 
 #define FLUSH_STOP_MS    800u /* for the guest to flush when somebody waits for the stop */
@@ -213,8 +214,8 @@ static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 	k->flushing = true;
 	if (relay_has_program(k->relay))
 		k->ending.code = 137;
-	const int r = channel_send(&k->machine->guest, &(struct wire_msg){.op = WIRE_OP_shutdown,
-							       .shutdown = {.grace_ms = grace_ms}});
+	const int r = channel_send(&k->machine->guest,
+		&(struct wire_msg){.op = WIRE_OP_shutdown, .shutdown = {.grace_ms = grace_ms}});
 	if (r < 0)
 		end_stopped(k);
 	else
@@ -286,8 +287,7 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 
 /* ---- the program ---- */
 
-static void program_output(
-	void *user, enum wire_channel channel, const uint8_t *data, size_t len)
+static void program_output(void *user, enum wire_channel channel, const uint8_t *data, size_t len)
 {
 	struct keeper *k = user;
 
@@ -320,8 +320,8 @@ static void program_ended(void *user, const struct wire_msg *msg)
 		k->state = KEEPER_STOPPING;
 		e->reason = e->flags & WIRE_EXIT_OOM ? WIRE_END_OOM : WIRE_END_PROGRAM;
 		if (!e->text[0])
-			(void)snprintf(e->text, sizeof e->text, "its program ended with code %u",
-				e->code);
+			(void)snprintf(
+				e->text, sizeof e->text, "its program ended with code %u", e->code);
 		if (e->reason == WIRE_END_OOM)
 			keeper_tell(k, "oom", NULL);
 		keeper_record(k, BOX_STOPPING);

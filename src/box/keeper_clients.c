@@ -38,7 +38,8 @@ void client_drop(struct keeper_client *c)
 	channel_close(&c->ch);
 }
 
-static int client_command(struct keeper_client *c, const struct wire_msg *msg, const char **ret_what)
+static int client_command(
+	struct keeper_client *c, const struct wire_msg *msg, const char **ret_what)
 {
 	struct keeper *k = c->k;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's side of the way to a keeper (keeper.h): connect to the socket in the box's directory,
- * send the far ends of two socket pairs, read the verdict. The keeper must be of our user or root.
+ * The client's side of the way to a keeper (keeper.h): connect to the socket in the box's
+ * directory, send the far ends of two socket pairs, read the verdict. The keeper must be of our
+ * user or root.
  */
 #include "box/lifecycle.h"
 
@@ -95,8 +96,8 @@ static int read_answer(int fd, const char *id, holt_error **reterr)
 	return 0;
 }
 
-int door_knock(int boxes, const char *id, struct loop *loop, struct session **ret,
-	holt_error **reterr)
+int door_knock(
+	int boxes, const char *id, struct loop *loop, struct session **ret, holt_error **reterr)
 {
 	int control[2] = {FD_NONE, FD_NONE};
 	int bulk[2] = {FD_NONE, FD_NONE};

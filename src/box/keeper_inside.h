@@ -111,8 +111,7 @@ void keeper_tell(struct keeper *k, const char *action, json_t *more);
 void keeper_end(struct keeper *k, enum wire_end_reason reason, int errnum, const char *hint,
 	const char *fmt, ...) __attribute__((format(__printf__, 5, 6)));
 /* End it in order: the program gets @signo and @grace_ms, the disk is flushed. */
-void keeper_stop(
-	struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms);
+void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms);
 void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
 void keeper_ready(struct keeper *k, struct machine *m);
 /* The VM is gone by itself while commands could run. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One attempt at a VM: its process, the channel to its agent, its console and monitor. The guest's
- * frames are hostile: before READY only hello, stage, log, setup_done and fail are accepted, after it
- * only log and what the relay allows.
+ * frames are hostile: before READY only hello, stage, log, setup_done and fail are accepted, after
+ * it only log and what the relay allows.
  */
 #include "box/keeper_inside.h"
 
@@ -18,10 +18,10 @@
 #include "base/str.h"
 #include "base/banned.h"
 
-#define BOOT_ATTEMPTS    2
-#define GUEST_QUEUE_MAX  (8u << 20) /* bytes waiting for the guest, per lane */
-#define LOST_GRACE_MS    500 /* from the channel's end to QEMU's exit status */
-#define DISK_GENERATION  1
+#define BOOT_ATTEMPTS   2
+#define GUEST_QUEUE_MAX (8u << 20) /* bytes waiting for the guest, per lane */
+#define LOST_GRACE_MS   500 /* from the channel's end to QEMU's exit status */
+#define DISK_GENERATION 1
 
 /* Keep the newest bytes of what the console and the agent's log say. */
 static void tail_add(struct keeper *k, const void *data, size_t len)

@@ -30,8 +30,7 @@ static void answer(struct keeper *k, const char *failure)
 	if (!c || !c->relay)
 		return;
 	if (failure)
-		(void)!relay_refuse(
-			c->relay, k->pausing.stream, WIRE_FAIL_INTERNAL, EIO, failure);
+		(void)!relay_refuse(c->relay, k->pausing.stream, WIRE_FAIL_INTERNAL, EIO, failure);
 	else
 		(void)!relay_done(c->relay, k->pausing.stream);
 }

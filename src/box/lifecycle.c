@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting a box, and reaching one that runs. A start takes, in this order: both locks, accelerator,
- * kernel and initramfs, rootfs and disk, a keeper with all of it as descriptors. From the keeper's
- * start on the locks are the keeper's and QEMU's.
+ * Starting a box, and reaching one that runs. A start takes, in this order: both locks,
+ * accelerator, kernel and initramfs, rootfs and disk, a keeper with all of it as descriptors. From
+ * the keeper's start on the locks are the keeper's and QEMU's.
  *
  * Every box begins attached to its starter, so that nothing is left of a start that is cut short;
  * one that shall live on is detached when its program runs.
@@ -53,8 +53,8 @@ struct parts {
 	int bulk[2];
 };
 
-#define PARTS_INIT                                                                          \
-	((struct parts){FD_NONE, FD_NONE, FD_NONE, FD_NONE, {FD_NONE, FD_NONE},             \
+#define PARTS_INIT                                                              \
+	((struct parts){FD_NONE, FD_NONE, FD_NONE, FD_NONE, {FD_NONE, FD_NONE}, \
 		{FD_NONE, FD_NONE}, {FD_NONE, FD_NONE}})
 
 static void parts_done(struct parts *p)
@@ -104,8 +104,8 @@ static int open_kernel(struct holt_home *h, struct parts *p, holt_error **reterr
 	return r;
 }
 
-static int open_file(const struct box_dir *d, const char *name, int flags, int *ret_fd,
-	holt_error **reterr)
+static int open_file(
+	const struct box_dir *d, const char *name, int flags, int *ret_fd, holt_error **reterr)
 {
 	*ret_fd = openat(d->fd, name, flags | O_CLOEXEC | O_NOFOLLOW);
 	if (*ret_fd >= 0)
@@ -115,7 +115,8 @@ static int open_file(const struct box_dir *d, const char *name, int flags, int *
 	return r;
 }
 
-static void fill_spec(const struct holt_box *b, const struct start_wish *w, struct keeper_spec *spec)
+static void fill_spec(
+	const struct holt_box *b, const struct start_wish *w, struct keeper_spec *spec)
 {
 	const struct box_record *r = &b->rec;
 
@@ -173,8 +174,7 @@ static char **keeper_env(void)
 	return NULL;
 }
 
-static int spawn_keeper(
-	const struct holt_box *b, const struct parts *p, holt_error **reterr)
+static int spawn_keeper(const struct holt_box *b, const struct parts *p, holt_error **reterr)
 {
 	auto_free char *path = NULL;
 	struct proc proc = {0};
@@ -244,8 +244,7 @@ static int start_parts(
 	struct keeper_spec spec = {0};
 	int r = choose_accel(b->home, w, &spec, reterr);
 
-	if (r < 0 || (r = take_locks(b, reterr)) < 0 ||
-		(r = open_kernel(b->home, p, reterr)) < 0 ||
+	if (r < 0 || (r = take_locks(b, reterr)) < 0 || (r = open_kernel(b->home, p, reterr)) < 0 ||
 		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0 ||
 		(r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
 		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0)
@@ -262,8 +261,8 @@ static int start_parts(
 }
 
 /* Its program, and then its independence. */
-static int start_program(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret,
-	holt_error **reterr)
+static int start_program(
+	struct holt_box *b, const struct start_wish *w, struct holt_exec **ret, holt_error **reterr)
 {
 	struct process program = b->rec.program;
 	int r = 0;

@@ -11,7 +11,8 @@
 
 /*
  * A box in the library: what its record says, and a connection to its keeper once one is needed.
- * box_create.c makes and removes boxes, lifecycle.c starts and connects, box_manage.c does all else.
+ * box_create.c makes and removes boxes, lifecycle.c starts and connects, box_manage.c does all
+ * else.
  *
  * Who ends what: a box that was started attached through a handle ends with it (owner_fd); one that
  * is not kept and was made but not started through it goes with it (its locks are held until then).
@@ -72,8 +73,8 @@ int box_reach(struct holt_box *b, struct session **ret, holt_error **reterr);
 int box_connect(struct holt_box *b, struct session **ret, holt_error **reterr);
 
 /* keeper_door.c: connect to the keeper of the box in @boxes, or end one that does not listen. */
-int door_knock(int boxes, const char *id, struct loop *loop, struct session **ret,
-	holt_error **reterr);
+int door_knock(
+	int boxes, const char *id, struct loop *loop, struct session **ret, holt_error **reterr);
 int door_kill(int boxes, const char *id);
 
 /* box_manage.c */

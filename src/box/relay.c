@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/relay_stream.h"
+#include "box/relay.h"
 
 #include <errno.h>
 #include <signal.h>
 
+#include "box/relay_stream.h"
 #include "base/banned.h"
 
 struct relay *relay_new(const struct relay_hooks *hooks)
@@ -188,13 +189,13 @@ int relay_client_drained(struct relay *r, struct relay_client *c)
 int relay_refuse(struct relay_client *c, uint32_t stream, enum wire_fail_class class, int errnum,
 	const char *text)
 {
-	return channel_send(c->ch, &(struct wire_msg){.op = WIRE_OP_fail,
-					   .stream = stream,
-					   .fail = {.class_ = (uint16_t)class,
-						   .errnum = (uint32_t)errnum,
-						   .stage = {(const uint8_t *)"keeper", 6},
-						   .text = {(const uint8_t *)text,
-							   (uint32_t)strlen(text)}}});
+	return channel_send(
+		c->ch, &(struct wire_msg){.op = WIRE_OP_fail,
+			       .stream = stream,
+			       .fail = {.class_ = (uint16_t) class,
+				       .errnum = (uint32_t)errnum,
+				       .stage = {(const uint8_t *)"keeper", 6},
+				       .text = {(const uint8_t *)text, (uint32_t)strlen(text)}}});
 }
 
 int relay_done(struct relay_client *c, uint32_t stream)
@@ -226,8 +227,8 @@ static int client_exec(struct relay *r, struct relay_client *c, const struct wir
 	struct stream *s = NULL;
 
 	if ((msg->exec.flags & WIRE_EXEC_MAIN) && r->program)
-		return relay_refuse(c, msg->stream, WIRE_FAIL_INVALID, EEXIST,
-			"the box has a program already");
+		return relay_refuse(
+			c, msg->stream, WIRE_FAIL_INVALID, EEXIST, "the box has a program already");
 	int rc = client_stream(r, c, msg->stream, &s);
 	if (rc < 0)
 		return rc;
@@ -534,9 +535,8 @@ int relay_signal_program(struct relay *r, uint32_t signo, uint32_t flags)
 {
 	if (!relay_has_program(r))
 		return 0;
-	return stream_to_guest(
-		r->program, &(struct wire_msg){.op = WIRE_OP_signal,
-				    .signal = {.signo = signo, .flags = flags}});
+	return stream_to_guest(r->program, &(struct wire_msg){.op = WIRE_OP_signal,
+						   .signal = {.signo = signo, .flags = flags}});
 }
 
 bool relay_owes(const struct relay *r, const struct relay_client *c)

@@ -4,10 +4,10 @@
  * is attached, if there is one.
  *
  * A ring holds `keep` bytes and one window more. The guest has at most a window of credit, and with
- * a client attached only as far as the ring has room behind what the client has taken: so nothing is
- * overwritten that it still needs, and a slow reader slows the program. Without a client the guest
- * always has a full window, and the oldest bytes go. A client that attaches begins `keep` bytes
- * before the newest; a gap frame tells it what is missing before that.
+ * a client attached only as far as the ring has room behind what the client has taken: so nothing
+ * is overwritten that it still needs, and a slow reader slows the program. Without a client the
+ * guest always has a full window, and the oldest bytes go. A client that attaches begins `keep`
+ * bytes before the newest; a gap frame tells it what is missing before that.
  *
  * An ended exec stays with its rings, so that its output and exit can still be had; the oldest
  * beyond KEPT_ENDED_MAX goes.
@@ -18,12 +18,12 @@
 
 #include "base/banned.h"
 
-#define KEPT_WINDOW     262144u
-#define KEPT_MIN        65536u
-#define KEPT_DEFAULT    262144u
-#define KEPT_MAX        16777216u
-#define KEPT_ENDED_MAX  64u
-#define KEPT_TOTAL_MAX  268435456u /* of all rings of a box, as if full */
+#define KEPT_WINDOW    262144u
+#define KEPT_MIN       65536u
+#define KEPT_DEFAULT   262144u
+#define KEPT_MAX       16777216u
+#define KEPT_ENDED_MAX 64u
+#define KEPT_TOTAL_MAX 268435456u /* of all rings of a box, as if full */
 
 static size_t window_of(const struct kept *k)
 {
@@ -202,9 +202,9 @@ static int begin(struct stream *s, uint32_t credit)
 		o->credit = credit;
 		o->eof_sent = false;
 		if (o->pos > 0)
-			r = stream_to_client(s,
-				&(struct wire_msg){.op = WIRE_OP_gap,
-					.gap = {.channel = (uint8_t)(i + 1), .bytes = o->pos}});
+			r = stream_to_client(
+				s, &(struct wire_msg){.op = WIRE_OP_gap,
+					   .gap = {.channel = (uint8_t)(i + 1), .bytes = o->pos}});
 	}
 	return r;
 }

@@ -18,8 +18,8 @@
 #include "base/banned.h"
 
 /*
- * The only file that knows libarchive. Two of its readers in a row: `raw` takes the compression
- * off, `tar` takes the result apart. Between them the stream passes through stream_read, where it
+ * Layers, by two of libarchive's readers in a row: `raw` takes the compression off, `tar` takes the
+ * result apart. Between them the stream passes through stream_read, where it
  * is hashed (the diff_id of a layer) and counted; the bytes of the file are hashed in source_read.
  * Without compression both are the same bytes and hashed once.
  * No piece is copied on the way unless libarchive has to join two.
