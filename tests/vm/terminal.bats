@@ -102,6 +102,15 @@ end_kept() {
 	leftovers
 }
 
+@test "K22: a hang-up leaves a program alone that was only attached to; its size follows" {
+	local n
+	begin_kept
+	n=$(holt exec -dit "$BOX" sh -c 'stty -echo; read x; stty size; echo "got $x"; read x; echo "then $x"; exit 6')
+	on_terminal 129 33x99 raw 'send=one\n' 'expect=33 99' 'expect=got one' hangup -- exec -it --attach "$n" "$BOX"
+	on_terminal 6 24x80 raw 'send=two\n' 'expect=then two' -- exec -it --attach "$n" "$BOX"
+	end_kept
+}
+
 # Whether only the program of the box is there.
 nothing_of() {
 	! holt exec "$1" ps -o args | grep -E 'sleep (777|888)'
