@@ -11,6 +11,14 @@ setup_file() {
 	demo_image
 }
 
+# For the teardown of files that keep boxes: what a failed test leaves is not the next one's business.
+remove_boxes() {
+	local ids
+	ids=$(holt ps -aq --no-trunc)
+	# shellcheck disable=SC2086 # one word an id
+	[[ -z $ids ]] || holt rm -f $ids >/dev/null
+}
+
 # box NAME RUN-ARGUMENT...: begin a `holt run`, at most two at a time. Its stdin is $STDIN or empty.
 box() {
 	local name=$1 dir=$BATS_TEST_TMPDIR ended
