@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/fd.h"
+#include "base/fsutil.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "box/event_log.h"
@@ -317,7 +318,9 @@ static void sweep_dirs(struct holt_home *home, char **kept)
 	while ((entry = readdir(dir))) {
 		const char *id = entry->d_name;
 
-		if (id[0] != '.' && !bsearch(&id, kept, n, sizeof *kept, compare_ids))
+		if (box_dir_is_gone(id))
+			(void)!fs_remove_tree(home->boxes_fd, id);
+		else if (id[0] != '.' && !bsearch(&id, kept, n, sizeof *kept, compare_ids))
 			sweep_dir(home, id);
 	}
 	(void)closedir(dir);

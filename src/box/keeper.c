@@ -31,8 +31,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/fsutil.h"
 #include "base/str.h"
+#include "box/box_dir.h"
 #include "box/event_log.h"
 #include "box/keeper_inside.h"
 #include "base/banned.h"
@@ -133,7 +133,7 @@ static void leave_record(struct keeper *k)
 	/* What cannot be removed now is removed by the next process that opens the home. */
 	auto_fd boxes = openat(KEEPER_FD_HOME, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (boxes >= 0)
-		(void)!fs_remove_tree(boxes, k->spec.id);
+		(void)!box_dir_remove(boxes, k->spec.id);
 	keeper_tell(k, "destroy", NULL);
 }
 
