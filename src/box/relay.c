@@ -84,7 +84,7 @@ int stream_to_guest(struct stream *s, const struct wire_msg *msg)
 	return s->relay->guest ? channel_send(s->relay->guest, &copy) : -EPIPE;
 }
 
-int stream_to_client(struct stream *s, const struct wire_msg *msg)
+int stream_offer(struct stream *s, const struct wire_msg *msg)
 {
 	struct wire_msg copy = *msg;
 
@@ -92,6 +92,15 @@ int stream_to_client(struct stream *s, const struct wire_msg *msg)
 		return 0;
 	copy.stream = s->client_id;
 	return channel_send(s->client->ch, &copy);
+}
+
+int stream_to_client(struct stream *s, const struct wire_msg *msg)
+{
+	const int rc = stream_offer(s, msg);
+
+	if (rc < 0)
+		s->client->broken = true;
+	return rc;
 }
 
 /* ---- clients ---- */
@@ -164,12 +173,17 @@ void relay_client_remove(struct relay *r, struct relay_client *c)
 {
 	struct stream *s, *next;
 
-	(void)r;
 	if (!c)
 		return;
 	HASH_ITER (by_client, c->streams, s, next)
 		abandon(s);
+	kept_trim(r);
 	mem_free(c);
+}
+
+bool relay_client_broken(const struct relay_client *c)
+{
+	return c->broken;
 }
 
 int relay_client_drained(struct relay *r, struct relay_client *c)
@@ -177,24 +191,24 @@ int relay_client_drained(struct relay *r, struct relay_client *c)
 	struct stream *s, *next;
 	int rc = 0;
 
-	(void)r;
 	HASH_ITER (by_client, c->streams, s, next) {
 		if (s->kept && rc == 0)
 			rc = kept_pump(s);
 	}
+	kept_trim(r);
 	return rc;
 }
 
 int relay_refuse(struct relay_client *c, uint32_t stream, enum wire_fail_class class, int errnum,
 	const char *text)
 {
-	return channel_send(c->ch, &(struct wire_msg){.op = WIRE_OP_fail,
-					   .stream = stream,
-					   .fail = {.class_ = (uint16_t)class,
-						   .errnum = (uint32_t)errnum,
-						   .stage = {(const uint8_t *)"keeper", 6},
-						   .text = {(const uint8_t *)text,
-							   (uint32_t)strlen(text)}}});
+	return channel_send(
+		c->ch, &(struct wire_msg){.op = WIRE_OP_fail,
+			       .stream = stream,
+			       .fail = {.class_ = (uint16_t) class,
+				       .errnum = (uint32_t)errnum,
+				       .stage = {(const uint8_t *)"keeper", 6},
+				       .text = {(const uint8_t *)text, (uint32_t)strlen(text)}}});
 }
 
 int relay_done(struct relay_client *c, uint32_t stream)
@@ -226,8 +240,8 @@ static int client_exec(struct relay *r, struct relay_client *c, const struct wir
 	struct stream *s = NULL;
 
 	if ((msg->exec.flags & WIRE_EXEC_MAIN) && r->program)
-		return relay_refuse(c, msg->stream, WIRE_FAIL_INVALID, EEXIST,
-			"the box has a program already");
+		return relay_refuse(
+			c, msg->stream, WIRE_FAIL_INVALID, EEXIST, "the box has a program already");
 	int rc = client_stream(r, c, msg->stream, &s);
 	if (rc < 0)
 		return rc;
@@ -266,8 +280,11 @@ static int client_request(struct relay *r, struct relay_client *c, const struct 
 static int client_open(
 	struct relay *r, struct relay_client *c, const struct wire_msg *msg, const char **ret_what)
 {
-	if (msg->stream == 0 ||
-		(msg->op == WIRE_OP_exec && msg->exec.out_credit > WIRE_CREDIT_MAX)) {
+	const uint32_t credit = msg->op == WIRE_OP_exec     ? msg->exec.out_credit
+				: msg->op == WIRE_OP_attach ? msg->attach.out_credit
+							    : 0;
+
+	if (msg->stream == 0 || credit > WIRE_CREDIT_MAX) {
 		*ret_what = "a request without a stream, or with too much credit";
 		return -EPROTO;
 	}
@@ -368,6 +385,7 @@ int relay_from_client(
 		/* Without a stream: it ended while the frame was under way. */
 		rc = s ? client_frame(s, msg, ret_what) : 0;
 	}
+	kept_trim(r);
 	/* The guest is just ending; the box's end tells the client. */
 	return rc == -EPIPE && !r->guest ? 0 : rc;
 }
@@ -423,12 +441,16 @@ static int guest_credit(struct stream *s, const struct wire_msg *msg, const char
 		return -EPROTO;
 	}
 	s->in_credit += msg->credit.bytes;
-	return stream_to_client(s, msg);
+	return s->in_eof ? 0 : stream_to_client(s, msg);
 }
 
 /* It did not start. */
-static int guest_fail(struct stream *s, const struct wire_msg *msg)
+static int guest_fail(struct stream *s, const struct wire_msg *msg, const char **ret_what)
 {
+	if (s->state != STREAM_STARTING) {
+		*ret_what = "a program that runs cannot fail to start";
+		return -EPROTO;
+	}
 	const struct relay_hooks hooks = s->relay->hooks;
 	const bool program = s->kept && s->kept->program;
 	const int rc = stream_to_client(s, msg);
@@ -490,7 +512,7 @@ int relay_from_guest(struct relay *r, const struct wire_msg *msg, const char **r
 	case WIRE_OP_started:
 		return guest_started(s, msg, ret_what);
 	case WIRE_OP_fail:
-		return guest_fail(s, msg);
+		return guest_fail(s, msg, ret_what);
 	case WIRE_OP_credit:
 		return guest_credit(s, msg, ret_what);
 	case WIRE_OP_data:
@@ -534,9 +556,8 @@ int relay_signal_program(struct relay *r, uint32_t signo, uint32_t flags)
 {
 	if (!relay_has_program(r))
 		return 0;
-	return stream_to_guest(
-		r->program, &(struct wire_msg){.op = WIRE_OP_signal,
-				    .signal = {.signo = signo, .flags = flags}});
+	return stream_to_guest(r->program, &(struct wire_msg){.op = WIRE_OP_signal,
+						   .signal = {.signo = signo, .flags = flags}});
 }
 
 bool relay_owes(const struct relay *r, const struct relay_client *c)
