@@ -425,8 +425,6 @@ static int bench_all(struct bench *b)
 	bench_exec(b);
 	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
 	lanes_of_box(b);
-	lanes_of_box(b);
-	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
 	bench_pss(b);
 	bench_import(b);
 	plain_done(&b->plain);

@@ -205,6 +205,12 @@ void keeper_vm_ended(struct keeper *k, int wait_status)
 
 /* ---- stopping ---- */
 
+static int tell_shutdown(struct keeper *k, uint32_t grace_ms)
+{
+	return channel_send(&k->machine->guest, &(struct wire_msg){.op = WIRE_OP_shutdown,
+							.shutdown = {.grace_ms = grace_ms}});
+}
+
 /* All programs die, the disk is flushed, the machine turns itself off. */
 static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 {
@@ -217,9 +223,7 @@ static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 	k->flushing = true;
 	if (relay_has_program(k->relay))
 		k->ending.code = 137;
-	const int r = channel_send(&k->machine->guest,
-		&(struct wire_msg){.op = WIRE_OP_shutdown, .shutdown = {.grace_ms = grace_ms}});
-	if (r < 0)
+	if (tell_shutdown(k, grace_ms) < 0)
 		end_stopped(k);
 	else
 		(void)uv_timer_start(&k->stopper, k->stopper.timer_cb, wait_ms, 0);
@@ -228,6 +232,18 @@ static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 static void on_stopper(uv_timer_t *timer)
 {
 	flush(timer->data, 0, FLUSH_STOP_MS);
+}
+
+/* It is on its way already; whoever is less patient than the first does not wait as long. */
+static void hurry(struct keeper *k, uint64_t grace_ms)
+{
+	const uint64_t wait_ms = k->flushing ? grace_ms + FLUSH_STOP_MS : grace_ms;
+
+	if (uv_timer_get_due_in(&k->stopper) <= wait_ms)
+		return;
+	if (k->flushing)
+		(void)!tell_shutdown(k, (uint32_t)grace_ms);
+	(void)uv_timer_start(&k->stopper, on_stopper, wait_ms, 0);
 }
 
 void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms)
@@ -252,8 +268,9 @@ void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, 
 			flush(k, (uint32_t)grace_ms, grace_ms + FLUSH_STOP_MS);
 			return;
 		}
-	} else if (grace_ms > 0 || (k->flushing && reason != WIRE_END_KILLED)) {
-		return; /* it is on its way */
+	} else if (k->flushing ? reason != WIRE_END_KILLED : grace_ms > 0) {
+		hurry(k, grace_ms);
+		return;
 	}
 	flush(k, 0, reason == WIRE_END_OWNER_GONE ? FLUSH_ORPHAN_MS : FLUSH_STOP_MS);
 }

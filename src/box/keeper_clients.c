@@ -131,6 +131,17 @@ void clients_send(struct keeper *k, const struct wire_msg *msg)
 	}
 }
 
+/* One that does not read, and for which more has come than can wait. */
+void clients_drop_broken(struct keeper *k)
+{
+	struct keeper_client *c, *next;
+
+	DL_FOREACH_SAFE (k->clients, c, next) {
+		if (c->relay && relay_client_broken(c->relay))
+			client_drop(c);
+	}
+}
+
 void client_send_ready(struct keeper_client *c)
 {
 	const struct keeper *k = c->k;

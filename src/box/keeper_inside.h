@@ -132,6 +132,7 @@ void clients_unlisten(struct keeper *k);
 int client_add(struct keeper *k, int control_fd, int bulk_fd);
 void client_drop(struct keeper_client *c);
 void clients_send(struct keeper *k, const struct wire_msg *msg);
+void clients_drop_broken(struct keeper *k);
 void client_send_ready(struct keeper_client *c);
 void clients_resume(struct keeper *k, enum wire_lane lane);
 

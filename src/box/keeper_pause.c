@@ -68,6 +68,9 @@ static void on_stopped(const json_t *data, const holt_error *error, void *user)
 	}
 	set_paused(k, true);
 	answer(k, NULL);
+	/* A stop came meanwhile, and wants the program to hear of it. */
+	if (k->state == KEEPER_STOPPING)
+		pause_lift(k);
 }
 
 static void on_frozen(void *user, const struct wire_msg *msg)
