@@ -39,7 +39,8 @@ typedef struct holt_exec_options {
 	const char *user; /* "name|uid[:group|gid]"; NULL: the image's, else root */
 	const char *const *entrypoint; /* replaces the image's Entrypoint and drops its Cmd; NULL:
 					  the image's. Only with HOLT_EXEC_IMAGE */
-	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0: none */
+	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0 or
+				HOLT_FOREVER: none */
 	uint32_t flags; /* enum holt_exec_flags */
 	holt_cancel *cancel; /* ends start, read, write and wait with HOLT_ECANCELLED; may be NULL;
 				must outlive the exec */

@@ -148,6 +148,9 @@ static void finish(struct keeper *k)
 	uv_close((uv_handle_t *)&k->term, NULL);
 	uv_close((uv_handle_t *)&k->watchdog, NULL);
 	uv_close((uv_handle_t *)&k->stopper, NULL);
+	/* Who was held up by the guest is heard again: it may have credit for what it is owed. */
+	clients_resume(k, WIRE_CONTROL);
+	clients_resume(k, WIRE_BULK);
 	keeper_settle(k);
 }
 
@@ -280,6 +283,8 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 {
 	const bool program = relay_has_program(k->relay);
 
+	if (msg->kill.signo == SIGKILL && k->state == KEEPER_ENDING)
+		return; /* its end is the answer */
 	if (msg->kill.signo != SIGKILL) {
 		if (k->state != KEEPER_READY || !program)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_INVALID, ESRCH,
@@ -287,9 +292,13 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 		else if (k->paused)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_PAUSED, EAGAIN,
 				"the box is paused");
-		else if (relay_signal_program(k->relay, msg->kill.signo, 0) == 0)
+		else if (relay_signal_program(k->relay, msg->kill.signo, 0) < 0)
+			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_LIMIT, EAGAIN,
+				"too much is waiting for the guest");
+		else {
 			(void)!relay_done(c->relay, msg->stream);
-		keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+			keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+		}
 		return;
 	}
 	keeper_tell(k, "kill", json_pack("{s:i}", "signal", SIGKILL));
@@ -373,6 +382,15 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	keeper_tell(k, "start", NULL);
 }
 
+/* An owner that lets its box go and still waits for its end leaves the flush its time; one that is
+ * dead is not waited for. */
+void keeper_orphan(struct keeper *k)
+{
+	if (!k->orphaned || k->detached || (k->flushing && k->maker))
+		return;
+	keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+}
+
 static void on_watchdog(uv_timer_t *timer)
 {
 	machine_lost_timeout(timer->data);
@@ -385,8 +403,8 @@ static void on_owner(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	(void)uv_poll_stop(poll);
-	if (!k->detached)
-		keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+	k->orphaned = true;
+	keeper_orphan(k);
 }
 
 static void on_term(uv_signal_t *handle, int signum)
@@ -430,6 +448,7 @@ static int keeper_init(struct keeper *k)
 	(void)snprintf(k->record.accel, sizeof k->record.accel, "%s", k->spec.kvm ? "kvm" : "tcg");
 	keeper_record(k, BOX_STARTING);
 	int r = client_add(k, KEEPER_FD_CONTROL, KEEPER_FD_BULK);
+	k->maker = k->clients;
 	if (r == 0)
 		r = init_handles(k);
 	return r == 0 ? clients_listen(k) : r;

@@ -351,11 +351,11 @@ static int machine_watch(struct machine *m)
 		r = machine_poll(m, &m->monitor, m->vm.qmp_fd, on_monitor);
 	if (r == 0 && m->vm.qmp_fd >= 0)
 		r = qmp_init(&m->qmp, &monitor_ops, m, NULL);
-	if (r == 0)
-		r = channel_init(&m->guest, &m->k->loop, WIRE_AS_HOST, take_fd(m->vm.control_fd),
-			take_fd(m->vm.bulk_fd), GUEST_QUEUE_MAX, &guest_ops, m);
-	m->handles += r == 0;
-	return r;
+	if (r < 0)
+		return r;
+	m->handles++;
+	return channel_init(&m->guest, &m->k->loop, WIRE_AS_HOST, take_fd(m->vm.control_fd),
+		take_fd(m->vm.bulk_fd), GUEST_QUEUE_MAX, &guest_ops, m);
 }
 
 static struct vm_spec vm_spec_of(const struct keeper *k)

@@ -193,7 +193,6 @@ int session_open(struct loop *loop, int control_fd, int bulk_fd, const char *box
 	if (s->init_result < 0) {
 		const int r = s->init_result;
 
-		s->closed = true;
 		session_close(s);
 		return err_errno(reterr, -r, "cannot connect to the box's keeper");
 	}
@@ -205,13 +204,11 @@ void session_close(struct session *s)
 {
 	if (!s)
 		return;
-	if (s->init_result == 0) {
-		loop_call(s->loop, do_close, s);
-		session_lock(s);
-		while (!s->closed)
-			(void)pthread_cond_wait(&s->cond, &s->lock);
-		session_unlock(s);
-	}
+	loop_call(s->loop, do_close, s);
+	session_lock(s);
+	while (!s->closed)
+		(void)pthread_cond_wait(&s->cond, &s->lock);
+	session_unlock(s);
 	buf_done(&s->out[0]);
 	buf_done(&s->out[1]);
 	(void)pthread_cond_destroy(&s->cond);
