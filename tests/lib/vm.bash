@@ -110,7 +110,8 @@ begin_box() {
 	ERR=$BATS_TEST_TMPDIR/box.err
 	: >"$OUT"
 	: >"$ERR"
-	"$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
+	# A caller that ignores hang-ups (nohup) shall not hand that on, unless the test wants it.
+	env ${KEEP_SIGNALS:---default-signal=HUP} "$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
 	CLI=$!
 }
 
