@@ -21,8 +21,8 @@
  *                         of holt_image_import; baseline: `tar2sqfs -c lz4` on the same file,
  *                         which neither computes a digest nor forces anything to the disk
  *
- * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running box.
- * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running one.
+ * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running box,
+ * many_boxes.c the opening of a home with a thousand.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -34,6 +34,7 @@
 #include "baseline.h"
 #include "boxes.h"
 #include "lanes.h"
+#include "many_boxes.h"
 #include "record.h"
 
 #include <ftw.h>
@@ -427,6 +428,7 @@ static int bench_all(struct bench *b)
 	lanes_of_box(b);
 	bench_pss(b);
 	bench_import(b);
+	bench_many_boxes(b->dir, b->layer, b->rounds, &b->host);
 	plain_done(&b->plain);
 	return 0;
 }

@@ -291,8 +291,12 @@ static void sweep_dir(struct holt_home *home, const char *id)
 	if (box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
 		return;
 	/* Looked up under the lock: it may just have been made. */
-	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep)
-		(void)box_discard(home, &d, NULL);
+	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep) {
+		if (there)
+			(void)box_discard(home, &d, NULL);
+		else
+			(void)!box_dir_destroy(home->boxes_fd, &d);
+	}
 	box_dir_close(&d);
 }
 

@@ -25,10 +25,12 @@ chaos_rounds() {
 	shift
 	dir=$(mktemp -d "$TEST_DIR/chaos.XXXXXX")
 	cp -r "$(layout)" "$dir/layout"
+	chmod 711 "$TEST_DIR"
 	((EUID != 0 || $# == 0)) || chown -R "$USER_ID:$USER_ID" "$dir"
-	run -0 --separate-stderr env "HOME=$dir" "$@" "$ROOT/tests/vm/chaos" --rounds "$n" "$dir" "$dir/layout"
+	run --separate-stderr env "HOME=$dir" "$@" "$ROOT/tests/vm/chaos" --rounds "$n" "$dir" "$dir/layout"
 	# What every round did, for whoever wants to repeat one.
 	sed 's/^/# /' <<<"$output" >&3
+	assert_status 0
 	assert_equal "rounds that were done" "$(grep -c '^round ' <<<"$output")" "$n"
 	rm -rf "$dir"
 }
