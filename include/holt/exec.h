@@ -39,7 +39,8 @@ typedef struct holt_exec_options {
 	const char *user; /* "name|uid[:group|gid]"; NULL: the image's, else root */
 	const char *const *entrypoint; /* replaces the image's Entrypoint and drops its Cmd; NULL:
 					  the image's. Only with HOLT_EXEC_IMAGE */
-	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0: none */
+	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0 or
+				HOLT_FOREVER: none */
 	uint32_t flags; /* enum holt_exec_flags */
 	holt_cancel *cancel; /* ends start, read, write and wait with HOLT_ECANCELLED; may be NULL;
 				must outlive the exec */
@@ -84,9 +85,10 @@ typedef struct holt_exit {
  *
  * Returns: 0 once the program runs; -HOLT_ENOT_FOUND where it does not exist; -HOLT_EDENIED where
  * it exists and cannot be executed; -HOLT_EINVALID for a bad option, an unknown user or an unusable
- * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box is
- * gone; -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED,
- * -HOLT_ENO_MEMORY. See holt_error_exit_code.
+ * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box
+ * ended under this handle; -HOLT_ECLOSED for a box that does not run; -HOLT_EBUSY for a paused one;
+ * -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED, -HOLT_ENO_MEMORY.
+ * See holt_error_exit_code.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
  * Blocks: until the guest answers, at most 30 s.
@@ -184,7 +186,8 @@ HOLT_API int holt_exec_wait(
 /**
  * holt_exec_pump - connect an exec with descriptors until it ends.
  * @exec: an exec; must not be NULL.
- * @stdin_fd: read until its end or the program's; -1 for none.
+ * @stdin_fd: read until its end or the program's; -1 gives the program end-of-file, but after
+ * holt_exec_attach leaves its stdin as it is.
  * @stdout_fd: receives stdout; -1 throws it away.
  * @stderr_fd: receives stderr; -1 throws it away.
  * @ret: filled in as far as its struct_size goes; must not be NULL.
@@ -204,7 +207,8 @@ HOLT_API int holt_exec_pump(holt_exec *exec, int stdin_fd, int stdout_fd, int st
  * holt_exec_number - tell the number of an exec in its box.
  * @exec: an exec; must not be NULL.
  *
- * Returns: a number from 1 that no other exec of this run of the box has had.
+ * Returns: a number from 1 that no other exec of this run of the box has had; 0 for one without
+ * HOLT_EXEC_KEEP, which nobody can attach to.
  * Ownership: nothing changes hands.
  * Threads: any thread.
  * Blocks: never.

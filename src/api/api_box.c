@@ -329,7 +329,11 @@ HOLT_API int holt_log_next(holt_log_reader *log, uint64_t timeout_ms, holt_cance
 	holt_error **reterr)
 {
 	if (!log || !ret_data || !ret_len || !ret_stream)
-		return api_null(!log ? "log" : !ret_data ? "ret_data" : "ret_len", reterr);
+		return api_null(!log        ? "log"
+				: !ret_data ? "ret_data"
+				: !ret_len  ? "ret_len"
+					    : "ret_stream",
+			reterr);
 	return box_log_next(
 		log, timeout_ms, cancel, ret_data, ret_len, ret_stream, ret_time_ns, reterr);
 }

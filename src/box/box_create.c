@@ -58,9 +58,8 @@ void box_close(struct holt_box *b)
 {
 	if (!b)
 		return;
-	const bool ours = b->owner_fd >= 0;
 	b->owner_fd = fd_close(b->owner_fd);
-	if (ours && b->session)
+	if (b->ours && b->session)
 		(void)session_wait_gone(b->session, CLOSE_TIMEOUT_MS, NULL);
 	session_close(b->session);
 	while (b->ended) {
@@ -72,7 +71,7 @@ void box_close(struct holt_box *b)
 	}
 	/* Normally the keeper has removed it; a killed one could not. What is still held now goes
 	 * with the next process that opens the home. */
-	if (ours && !b->rec.keep && b->dir.fd < 0 &&
+	if (b->ours && !b->rec.keep && b->dir.fd < 0 &&
 		box_dir_lock(b->home->boxes_fd, b->rec.id, VM_END_WAIT_MS, &b->dir) == -ENOENT)
 		(void)box_index_remove(b->home->boxes, b->rec.id, NULL);
 	if (b->dir.fd >= 0 && !b->rec.keep)

@@ -27,6 +27,7 @@
 #define STOP_MARGIN_MS  1500 /* beyond the grace, before the keeper is killed */
 #define KILL_TIMEOUT_MS 3000
 #define LOCK_WAIT_MS    3000
+#define KNOCK_WAIT_MS   500 /* for a keeper that hangs, while waiting for the end of its box */
 #define LOOK_PAUSE_MS   20 /* between looks at a box whose keeper is not to be reached */
 
 /* ---- finding ---- */
@@ -103,6 +104,9 @@ void box_list_free(struct holt_box **list, size_t n)
 void box_look(struct holt_box *b, struct box_state *ret)
 {
 	box_state_look(b->home->boxes_fd, b->rec.id, ret);
+	/* It is we who hold the lock. */
+	if (ret->phase == BOX_STARTING && b->dir.fd >= 0)
+		ret->phase = BOX_CREATED;
 }
 
 static bool runs(const struct box_state *s)
@@ -202,14 +206,17 @@ static int end_by_force(struct holt_box *b, enum box_end why, holt_error **reter
 static int end_by_keeper(
 	struct holt_box *b, const struct wire_msg *msg, uint64_t timeout_ms, holt_error **reterr)
 {
+	const uint64_t deadline_ms = session_deadline(timeout_ms);
 	struct session *s = NULL;
 	struct session_end end = {0};
-	int r = box_reach(b, &s, reterr);
+	int r = box_reach(b, timeout_ms, &s, reterr);
+	const uint64_t now_ms = clock_mono_ms();
 
 	if (r == 0)
 		r = session_tell(s, msg, reterr);
 	if (r == 0)
-		r = session_wait_end(s, timeout_ms, NULL, &end, reterr);
+		r = session_wait_end(
+			s, deadline_ms > now_ms ? deadline_ms - now_ms : 0, NULL, &end, reterr);
 	if (r == 0)
 		(void)session_wait_gone(s, ASK_TIMEOUT_MS, NULL);
 	return r;
@@ -229,8 +236,12 @@ static int box_finish(struct holt_box *b, const struct wire_msg *msg, enum box_e
 	if (end_by_keeper(b, msg, timeout_ms, &error) == 0)
 		return 0;
 	/* It may have ended by itself at the same time. */
-	if (holt_error_code(error) == HOLT_ECLOSED && wait_stopped(b, KILL_TIMEOUT_MS, &s))
+	const int code = holt_error_code(error);
+	if (code == HOLT_ECLOSED && wait_stopped(b, KILL_TIMEOUT_MS, &s))
 		return 0;
+	/* A keeper that answers is not ended by force where good order was asked for. */
+	if (why == BOX_END_STOPPED && code != HOLT_ECLOSED && code != HOLT_ETIMEOUT)
+		return err_take(reterr, take_ptr(error));
 	return end_by_force(b, why, reterr);
 }
 
@@ -261,7 +272,7 @@ int box_kill(struct holt_box *b, uint32_t signo, holt_error **reterr)
 		r = err_make(reterr, HOLT_ECLOSED, "the box does not run");
 	else if (signo == SIGKILL)
 		r = box_finish(b, &msg, BOX_END_KILLED, KILL_TIMEOUT_MS, reterr);
-	else if ((r = box_connect(b, &s, reterr)) == 0)
+	else if ((r = box_connect(b, DOOR_WAIT_MS, &s, reterr)) == 0)
 		r = session_ask(s, &msg, ASK_TIMEOUT_MS, NULL, NULL, reterr);
 	if (r < 0) {
 		err_stage(reterr, "kill");
@@ -287,11 +298,13 @@ int box_wait(struct holt_box *b, uint64_t timeout_ms, holt_cancel *cancel, struc
 			return err_make(reterr, HOLT_ETIMEOUT, "the box did not end in time");
 		if (cancel_fired(cancel))
 			return err_make(reterr, HOLT_ECANCELLED, "waiting was cancelled");
-		if (box_reach(b, &s, NULL) < 0) {
+		/* Short, so that a cancellation is seen. */
+		const uint64_t left_ms = deadline_ms - now_ms;
+		if (box_reach(b, left_ms < KNOCK_WAIT_MS ? left_ms : KNOCK_WAIT_MS, &s, NULL) < 0) {
 			nap(LOOK_PAUSE_MS);
 			continue;
 		}
-		const int r = session_wait_end(s, deadline_ms - now_ms, cancel, &end, reterr);
+		const int r = session_wait_end(s, left_ms, cancel, &end, reterr);
 		if (r < 0)
 			return r;
 		if (!end.told)
@@ -314,7 +327,7 @@ int box_pause(struct holt_box *b, bool on, holt_error **reterr)
 {
 	const struct wire_msg msg = {.op = WIRE_OP_pause, .pause = {.on = on}};
 	struct session *s = NULL;
-	int r = box_connect(b, &s, reterr);
+	int r = box_connect(b, DOOR_WAIT_MS, &s, reterr);
 
 	if (r == 0)
 		r = session_ask(s, &msg, ASK_TIMEOUT_MS, NULL, NULL, reterr);
@@ -421,12 +434,12 @@ int box_ping(struct holt_box *b, uint64_t timeout_ms, uint64_t *ret_us, holt_err
 {
 	const struct wire_msg msg = {.op = WIRE_OP_ping, .ping = {.token = clock_mono_us()}};
 	struct session *s = NULL;
-	int r = box_connect(b, &s, reterr);
+	const uint64_t wait_ms = timeout_ms ? timeout_ms : ASK_TIMEOUT_MS;
+	int r = box_connect(b, wait_ms, &s, reterr);
 	const uint64_t start_us = clock_mono_us();
 
 	if (r == 0)
-		r = session_ask(
-			s, &msg, timeout_ms ? timeout_ms : ASK_TIMEOUT_MS, NULL, NULL, reterr);
+		r = session_ask(s, &msg, wait_ms, NULL, NULL, reterr);
 	if (r == 0 && ret_us)
 		*ret_us = clock_mono_us() - start_us;
 	return r;
@@ -451,7 +464,7 @@ int box_stats(struct holt_box *b, struct wire_stats_reply *ret, uint64_t *ret_ho
 {
 	struct session *s = NULL;
 	struct wire_msg answer = {0};
-	int r = box_connect(b, &s, reterr);
+	int r = box_connect(b, DOOR_WAIT_MS, &s, reterr);
 
 	if (r == 0)
 		r = session_ask(s, &(struct wire_msg){.op = WIRE_OP_stats}, ASK_TIMEOUT_MS, NULL,
@@ -459,6 +472,8 @@ int box_stats(struct holt_box *b, struct wire_stats_reply *ret, uint64_t *ret_ho
 	if (r < 0)
 		return r;
 	*ret = answer.stats_reply;
-	*ret_host_bytes = pss_of(b->ready.vmm_pid);
+	struct box_state now;
+	box_look(b, &now);
+	*ret_host_bytes = now.vmm_pid > 0 ? pss_of((uint32_t)now.vmm_pid) : 0;
 	return 0;
 }

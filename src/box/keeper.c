@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,7 +122,9 @@ static void leave_record(struct keeper *k)
 	k->record.vmm_pid = k->record.keeper_pid = 0;
 	(void)str_escape(k->record.text, sizeof k->record.text, e->text, strlen(e->text), false);
 	box_log_done(&k->log);
-	keeper_record(k, BOX_EXITED);
+	/* One that goes now is not to be seen as one that has ended and stays. */
+	if (k->spec.keep)
+		keeper_record(k, BOX_EXITED);
 	keeper_tell(k, "die",
 		json_pack("{s:i, s:s}", "exit_code", k->record.exit_code, "reason",
 			box_end_name(k->record.end)));
@@ -145,6 +148,9 @@ static void finish(struct keeper *k)
 	uv_close((uv_handle_t *)&k->term, NULL);
 	uv_close((uv_handle_t *)&k->watchdog, NULL);
 	uv_close((uv_handle_t *)&k->stopper, NULL);
+	/* Who was held up by the guest is heard again: it may have credit for what it is owed. */
+	clients_resume(k, WIRE_CONTROL);
+	clients_resume(k, WIRE_BULK);
 	keeper_settle(k);
 }
 
@@ -202,6 +208,12 @@ void keeper_vm_ended(struct keeper *k, int wait_status)
 
 /* ---- stopping ---- */
 
+static int tell_shutdown(struct keeper *k, uint32_t grace_ms)
+{
+	return channel_send(&k->machine->guest, &(struct wire_msg){.op = WIRE_OP_shutdown,
+							.shutdown = {.grace_ms = grace_ms}});
+}
+
 /* All programs die, the disk is flushed, the machine turns itself off. */
 static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 {
@@ -214,9 +226,7 @@ static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 	k->flushing = true;
 	if (relay_has_program(k->relay))
 		k->ending.code = 137;
-	const int r = channel_send(&k->machine->guest,
-		&(struct wire_msg){.op = WIRE_OP_shutdown, .shutdown = {.grace_ms = grace_ms}});
-	if (r < 0)
+	if (tell_shutdown(k, grace_ms) < 0)
 		end_stopped(k);
 	else
 		(void)uv_timer_start(&k->stopper, k->stopper.timer_cb, wait_ms, 0);
@@ -225,6 +235,18 @@ static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 static void on_stopper(uv_timer_t *timer)
 {
 	flush(timer->data, 0, FLUSH_STOP_MS);
+}
+
+/* It is on its way already; whoever is less patient than the first does not wait as long. */
+static void hurry(struct keeper *k, uint64_t grace_ms)
+{
+	const uint64_t wait_ms = k->flushing ? grace_ms + FLUSH_STOP_MS : grace_ms;
+
+	if (uv_timer_get_due_in(&k->stopper) <= wait_ms)
+		return;
+	if (k->flushing)
+		(void)!tell_shutdown(k, (uint32_t)grace_ms);
+	(void)uv_timer_start(&k->stopper, on_stopper, wait_ms, 0);
 }
 
 void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms)
@@ -249,8 +271,9 @@ void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, 
 			flush(k, (uint32_t)grace_ms, grace_ms + FLUSH_STOP_MS);
 			return;
 		}
-	} else if (grace_ms > 0 || (k->flushing && reason != WIRE_END_KILLED)) {
-		return; /* it is on its way */
+	} else if (k->flushing ? reason != WIRE_END_KILLED : grace_ms > 0) {
+		hurry(k, grace_ms);
+		return;
 	}
 	flush(k, 0, reason == WIRE_END_OWNER_GONE ? FLUSH_ORPHAN_MS : FLUSH_STOP_MS);
 }
@@ -260,6 +283,8 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 {
 	const bool program = relay_has_program(k->relay);
 
+	if (msg->kill.signo == SIGKILL && k->state == KEEPER_ENDING)
+		return; /* its end is the answer */
 	if (msg->kill.signo != SIGKILL) {
 		if (k->state != KEEPER_READY || !program)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_INVALID, ESRCH,
@@ -267,9 +292,13 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 		else if (k->paused)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_PAUSED, EAGAIN,
 				"the box is paused");
-		else if (relay_signal_program(k->relay, msg->kill.signo, 0) == 0)
+		else if (relay_signal_program(k->relay, msg->kill.signo, 0) < 0)
+			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_LIMIT, EAGAIN,
+				"too much is waiting for the guest");
+		else {
 			(void)!relay_done(c->relay, msg->stream);
-		keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+			keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+		}
 		return;
 	}
 	keeper_tell(k, "kill", json_pack("{s:i}", "signal", SIGKILL));
@@ -353,6 +382,15 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	keeper_tell(k, "start", NULL);
 }
 
+/* An owner that lets its box go and still waits for its end leaves the flush its time; one that is
+ * dead is not waited for. */
+void keeper_orphan(struct keeper *k)
+{
+	if (!k->orphaned || k->detached || (k->flushing && k->maker))
+		return;
+	keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+}
+
 static void on_watchdog(uv_timer_t *timer)
 {
 	machine_lost_timeout(timer->data);
@@ -365,8 +403,8 @@ static void on_owner(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	(void)uv_poll_stop(poll);
-	if (!k->detached)
-		keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+	k->orphaned = true;
+	keeper_orphan(k);
 }
 
 static void on_term(uv_signal_t *handle, int signum)
@@ -410,6 +448,7 @@ static int keeper_init(struct keeper *k)
 	(void)snprintf(k->record.accel, sizeof k->record.accel, "%s", k->spec.kvm ? "kvm" : "tcg");
 	keeper_record(k, BOX_STARTING);
 	int r = client_add(k, KEEPER_FD_CONTROL, KEEPER_FD_BULK);
+	k->maker = k->clients;
 	if (r == 0)
 		r = init_handles(k);
 	return r == 0 ? clients_listen(k) : r;
@@ -421,6 +460,11 @@ int keeper_main(const struct vm_engine *engine)
 	auto_error error = NULL;
 
 	k.ending.hint = "";
+	/* Neither a directory of the caller's shall be in use for as long as a box lives, nor its
+	 * umask decide who may read what is made here. */
+	if (chdir("/") < 0)
+		return 2;
+	(void)umask(077);
 	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return 2;

@@ -244,9 +244,11 @@ static void guest_frame(struct channel *ch, enum wire_lane lane, const struct wi
 		guest_boot_frame(m, msg);
 		return;
 	}
-	/* Any other failure concerns a client, which notices by itself. */
-	if (relay_from_guest(k->relay, msg, &what) == -EPROTO)
+	const int r = relay_from_guest(k->relay, msg, &what);
+	if (r == -EPROTO)
 		guest_broke(m, what);
+	else if (r < 0)
+		clients_drop_broken(k);
 }
 
 static void guest_lost(struct channel *ch, int errnum, const char *what)
@@ -349,11 +351,11 @@ static int machine_watch(struct machine *m)
 		r = machine_poll(m, &m->monitor, m->vm.qmp_fd, on_monitor);
 	if (r == 0 && m->vm.qmp_fd >= 0)
 		r = qmp_init(&m->qmp, &monitor_ops, m, NULL);
-	if (r == 0)
-		r = channel_init(&m->guest, &m->k->loop, WIRE_AS_HOST, take_fd(m->vm.control_fd),
-			take_fd(m->vm.bulk_fd), GUEST_QUEUE_MAX, &guest_ops, m);
-	m->handles += r == 0;
-	return r;
+	if (r < 0)
+		return r;
+	m->handles++;
+	return channel_init(&m->guest, &m->k->loop, WIRE_AS_HOST, take_fd(m->vm.control_fd),
+		take_fd(m->vm.bulk_fd), GUEST_QUEUE_MAX, &guest_ops, m);
 }
 
 static struct vm_spec vm_spec_of(const struct keeper *k)

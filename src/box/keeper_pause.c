@@ -60,14 +60,19 @@ static void on_stopped(const json_t *data, const holt_error *error, void *user)
 	struct keeper *k = user;
 
 	(void)data;
-	if (error) {
+	if (!error && k->state != KEEPER_READY) {
+		/* A stop came meanwhile, and needs the machine. */
+		k->paused = true;
+		pause_lift(k);
+		answer(k, "the box is just ending");
+	} else if (error) {
 		/* The programs shall not stay frozen in a machine that runs. */
 		(void)!ask_freeze(k, false, NULL);
 		answer(k, "QEMU could not stop the machine");
-		return;
+	} else {
+		set_paused(k, true);
+		answer(k, NULL);
 	}
-	set_paused(k, true);
-	answer(k, NULL);
 }
 
 static void on_frozen(void *user, const struct wire_msg *msg)
@@ -76,7 +81,7 @@ static void on_frozen(void *user, const struct wire_msg *msg)
 
 	if (!msg || msg->op != WIRE_OP_done || !k->machine) {
 		answer(k, "the agent could not stop the programs");
-	} else if (k->machine->vm.qmp_fd < 0) {
+	} else if (k->state != KEEPER_READY || k->machine->vm.qmp_fd < 0) {
 		on_stopped(NULL, NULL, k);
 	} else if (qmp_command(&k->machine->qmp, "stop", NULL, on_stopped, k, NULL) < 0) {
 		(void)!ask_freeze(k, false, NULL);

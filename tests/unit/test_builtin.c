@@ -574,13 +574,16 @@ END_TEST
 /* K07: time-outs are those of execs. */
 START_TEST(timed_out)
 {
-	struct run r;
+	static struct run r;
 	const struct job j = {.argv = {"tar-in", base},
 		.flags = WIRE_EXEC_BUILTIN | WIRE_EXEC_STDIN,
 		.timeout_ms = 200};
 
-	job_run(&j, &r);
+	job_start(&j, &r);
+	ck_assert(job_wait(&j, &r, WAIT_MS));
 	check_exit(&r, WIRE_SIGNALED, SIGKILL, WIRE_EXIT_TIMED_OUT);
+	check_out(&r.out[0], "");
+	check_out(&r.out[1], "");
 	run_free(&r);
 }
 END_TEST

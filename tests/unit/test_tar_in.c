@@ -160,10 +160,11 @@ START_TEST(replaces)
 	t_end();
 	tar_in(NULL, in_base("to"), &t_archive);
 	t_reset();
+	/* As it is now, only root may look into it. */
+	sh("[ $(stat -c %a.%Y to/dir) = 644.1 ] && chmod 755 to/dir && "
+	   "[ $(cat to/dir/old) = stays ] && [ $(cat to/dir/new) = new3 ]");
 	sh("[ $(cat out/file) = secret ] && [ ! -L to/link ] && [ $(cat to/link) = new1 ] && "
-	   "[ $(cat to/hard) = new2 ] && [ to/hard -ef to/hard-2 ] && [ $(cat to/dir/old) = stays "
-	   "] && "
-	   "[ $(cat to/dir/new) = new3 ] && [ $(stat -c %a.%Y to/dir) = 644.1 ] && "
+	   "[ $(cat to/hard) = new2 ] && [ to/hard -ef to/hard-2 ] && "
 	   "[ $(readlink to/pipe) = somewhere ] && [ $(cat to/made/on/the/way) = new4 ] && "
 	   "[ $(stat -c %a to/made/on/the) = 755 ] && [ -d to/old-dir ] && "
 	   "[ $(stat -c %a to) != 644 ]");
