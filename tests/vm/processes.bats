@@ -111,6 +111,16 @@ unharmed() {
 		[[ $verb == stop* ]] || [[ $status -ne 0 ]] || fail "'holt $verb' succeeded"
 		unharmed
 	done
+	# A VM that nobody knows of uses the disk: neither a second one, nor rm, not even with -f.
+	exec 8<"$HOLT_HOME/boxes/$id/vm.lock"
+	flock -x 8
+	for verb in start rm 'rm -f'; do
+		# shellcheck disable=SC2086 # its words
+		run --separate-stderr holt $verb stale
+		assert_status 1
+		assert_match "$stderr" '^holt: .*(in use|runs already)'
+	done
+	exec 8<&-
 	# Something else listens where the keeper did.
 	rm -f "$HOLT_HOME/boxes/$id/sock"
 	mkfifo "$HOLT_HOME/boxes/$id/sock"
