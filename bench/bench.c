@@ -3,19 +3,22 @@
  * The figures that SPECIFICATION.md promises, each beside its baseline, which is measured in the
  * same run: the two take turns, and the ratio is the median of the ratios of neighbours. bench/run
  * prepares everything and starts this program. One JSON object a figure goes to stdout, progress to
- * stderr. One thread; only the public API and child processes.
+ * stderr. One thread, except for ping.c; only the public API and child processes.
  *
  *   boot_to_agent         from QEMU's start to the agent's first word (holt_box_get_info: hello_us)
- *   boot_to_first_output  from the call of holt_box_create until the first byte that `echo` wrote is
+ *   boot_to_first_output  from the call of holt_box_create until the first byte of `echo` is
  *                         here: image lookup, disk, keeper, boot, mounts, exec
- *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the home,
- *                         the end of the machine and the removal of the box
- *   exec_true             busybox `true` in a running box, holt_exec_start to holt_exec_wait's
- * return; baseline host_exec: the same busybox, spawned and awaited on the host pss_idle_box QEMU
- * and keeper of a box that did nothing for two seconds; baseline: the plain machine's QEMU at its
- * line of output import                a plain tar of one layer into a new home: bytes of the tar
- * by the time of holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on the same file, which
- * neither computes a digest nor forces anything to the disk
+ *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the
+ *                         home, the end of the machine and the removal of the box
+ *   exec_true             busybox `true` in a running box, from holt_exec_start to the return of
+ *                         holt_exec_wait; baseline host_exec: the same busybox, spawned and
+ *                         awaited on the host
+ *   ping_idle, ping_under_bulk  see ping.h
+ *   pss_idle_box          QEMU and keeper of a box that did nothing for two seconds; baseline: the
+ *                         plain machine's QEMU at its line of output
+ *   import                a plain tar of one layer into a new home: bytes of the tar by the time of
+ *                         holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on the same file,
+ *                         which neither computes a digest nor forces anything to the disk
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -25,6 +28,7 @@
 #include <holt.h>
 
 #include "baseline.h"
+#include "ping.h"
 #include "record.h"
 
 #include <ftw.h>
@@ -383,6 +387,9 @@ static int bench_all(struct bench *b)
 		return 1;
 	bench_boots(b);
 	bench_exec(b);
+	box = start_box(b, b->image, &s);
+	bench_ping(box, b->busybox, &b->host);
+	holt_box_close(box);
 	bench_pss(b);
 	bench_import(b);
 	plain_done(&b->plain);

@@ -126,6 +126,8 @@ static json_t *record_json(struct record *r, const struct record_host *h)
 	(void)json_object_set_new(o, "n", json_integer((json_int_t)r->n));
 	(void)json_object_set_new(o, "median", number(median(r->values, r->n)));
 	(void)json_object_set_new(
+		o, "p95", number(sorted_at(r->values, r->n, r->is_rate ? 0.05 : 0.95)));
+	(void)json_object_set_new(
 		o, "p99", number(sorted_at(r->values, r->n, r->is_rate ? 0.01 : 0.99)));
 	(void)json_object_set_new(o, "min", number(r->values[0]));
 	(void)json_object_set_new(o, "max", number(r->values[r->n - 1]));
