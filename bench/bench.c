@@ -21,7 +21,8 @@
  *                         of holt_image_import; baseline: `tar2sqfs -c lz4` on the same file,
  *                         which neither computes a digest nor forces anything to the disk
  *
- * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running box.
+ * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running box,
+ * many_boxes.c the opening of a home with a thousand.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -33,6 +34,7 @@
 #include "baseline.h"
 #include "boxes.h"
 #include "lanes.h"
+#include "many_boxes.h"
 #include "record.h"
 
 #include <ftw.h>
@@ -426,6 +428,7 @@ static int bench_all(struct bench *b)
 	lanes_of_box(b);
 	bench_pss(b);
 	bench_import(b);
+	bench_many_boxes(b->dir, b->layer, b->rounds, &b->host);
 	plain_done(&b->plain);
 	return 0;
 }
@@ -450,7 +453,7 @@ int main(int argc, char **argv)
 		{"init", required_argument, NULL, 'I'}, {"lanes", no_argument, NULL, 'L'},
 		{"layer", required_argument, NULL, 'l'}, {0}};
 	holt_error *error = NULL;
-	int (*only)(struct bench * b) = NULL; /* a part, which needs no more than the image */
+	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
 	int c;
 
 	while ((c = getopt_long(argc, argv, "n:", options, NULL)) != -1) {

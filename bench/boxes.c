@@ -4,7 +4,6 @@
  *   box_start      holt_box_start of a stopped box without a program, until commands can run
  *   box_stop       holt_box_stop of an idle box: flush, power off, record
  *   ps_200         `holt ps -a` with 200 stopped boxes, the whole process; baseline: `holt version`
- *   open_200       holt_home_open and _close of that home
  *   pss_10_boxes   QEMU and keeper of each of ten idle boxes of one image, two seconds idle
  */
 #include "boxes.h"
@@ -87,24 +86,12 @@ static void bench_create(holt_home *home, const char *image, const struct record
 	record_free(create);
 }
 
-static double open_ms(void)
-{
-	holt_error *error = NULL;
-	holt_home *home = NULL;
-	const double before = now_ms();
-
-	need(holt_home_open(NULL, &home, &error), "cannot open the home", error);
-	holt_home_close(home);
-	return now_ms() - before;
-}
-
 static void bench_many(
 	holt_home *home, const char *image, const char *holt, const struct record_host *host)
 {
 	const char *const ps[] = {holt, "ps", "-a", NULL};
 	const char *const version[] = {holt, "version", NULL};
 	struct record *list = record_new("ps_200", "ms", "holt_version");
-	struct record *open = record_new("open_200", "ms", NULL);
 	holt_box *boxes[MANY];
 
 	for (int i = 0; i < MANY; i++)
@@ -118,14 +105,11 @@ static void bench_many(
 			exit(1);
 		}
 		record_pair(list, ms, base);
-		record_add(open, open_ms());
 	}
 	for (int i = 0; i < MANY; i++)
 		remove_box(boxes[i]);
 	record_print(list, host);
-	record_print(open, host);
 	record_free(list);
-	record_free(open);
 }
 
 static void bench_ten(holt_home *home, const char *image, const struct record_host *host)

@@ -38,6 +38,6 @@ const struct cli_verb verb_inspect = {
 	.help = "Usage: holt inspect BOX...\n\n"
 		"Prints one JSON array with an object for each box.\n\n"
 		"Example:\n"
-		"  holt inspect web | jq '.[0].state'\n",
+		"  holt inspect web | jq '.[0].state.status'\n",
 	.main = inspect_main,
 };

@@ -268,10 +268,15 @@ static void signal_everyone(struct agent *a, int signo)
 
 void sys_shutdown(struct agent *a, const struct wire_shutdown *req)
 {
-	if (a->state == AGENT_LEAVING)
+	const uint64_t leave_us = agent_now_us() + (uint64_t)req->grace_ms * 1000;
+
+	if (a->state == AGENT_LEAVING) {
+		/* The second one is in more of a hurry, or nothing changes. */
+		a->leave_us = leave_us < a->leave_us ? leave_us : a->leave_us;
 		return;
+	}
 	a->state = AGENT_LEAVING;
-	a->leave_us = agent_now_us() + (uint64_t)req->grace_ms * 1000;
+	a->leave_us = leave_us;
 	box_thaw(a);
 	if (req->grace_ms) {
 		signal_everyone(a, SIGTERM);

@@ -30,7 +30,7 @@ struct holt_exec_options; /* exec.h */
 #define HOLT_MEMORY_MIB_MAX          262144u
 #define HOLT_MEMORY_MIB_DEFAULT      512u
 #define HOLT_CPUS_MAX                64u
-#define HOLT_DISK_BYTES_MIN          16777216ull
+#define HOLT_DISK_BYTES_MIN          67108864ull
 #define HOLT_DISK_BYTES_MAX          17592186044416ull
 #define HOLT_DISK_BYTES_DEFAULT      10737418240ull
 #define HOLT_BOOT_TIMEOUT_MS_DEFAULT 60000u

@@ -186,7 +186,8 @@ HOLT_API int holt_exec_wait(
 /**
  * holt_exec_pump - connect an exec with descriptors until it ends.
  * @exec: an exec; must not be NULL.
- * @stdin_fd: read until its end or the program's; -1 for none.
+ * @stdin_fd: read until its end or the program's; -1 gives the program end-of-file, but after
+ * holt_exec_attach leaves its stdin as it is.
  * @stdout_fd: receives stdout; -1 throws it away.
  * @stderr_fd: receives stderr; -1 throws it away.
  * @ret: filled in as far as its struct_size goes; must not be NULL.
@@ -206,7 +207,8 @@ HOLT_API int holt_exec_pump(holt_exec *exec, int stdin_fd, int stdout_fd, int st
  * holt_exec_number - tell the number of an exec in its box.
  * @exec: an exec; must not be NULL.
  *
- * Returns: a number from 1 that no other exec of this run of the box has had.
+ * Returns: a number from 1 that no other exec of this run of the box has had; 0 for one without
+ * HOLT_EXEC_KEEP, which nobody can attach to.
  * Ownership: nothing changes hands.
  * Threads: any thread.
  * Blocks: never.

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/db.h"
 
+#include <time.h>
+
 #include "base/str.h"
 #include "base/banned.h"
+
+#define WAL_PAUSE_MS 5
 
 int db_fail(struct db *db, int rc, holt_error **reterr)
 {
@@ -121,6 +125,20 @@ static int make_schema(struct db *db, const char *schema, int version, holt_erro
 	return code;
 }
 
+/* To change a fresh database to WAL takes a lock for which SQLite does not wait by itself. */
+static int set_modes(struct db *db, holt_error **reterr)
+{
+	static const char sql[] = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;";
+	const struct timespec pause = {.tv_nsec = WAL_PAUSE_MS * 1000000L};
+	int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+
+	for (int i = 0; (rc & 0xff) == SQLITE_BUSY && i < DB_TIMEOUT_MS / WAL_PAUSE_MS; i++) {
+		(void)nanosleep(&pause, NULL);
+		rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+	}
+	return rc == SQLITE_OK ? 0 : db_fail(db, rc, reterr);
+}
+
 int db_open(struct db *db, const char *path, const char *what, const char *schema, int version,
 	holt_error **reterr)
 {
@@ -132,7 +150,7 @@ int db_open(struct db *db, const char *path, const char *what, const char *schem
 	if (code == 0) {
 		(void)sqlite3_extended_result_codes(db->handle, 1);
 		(void)sqlite3_busy_timeout(db->handle, DB_TIMEOUT_MS);
-		code = exec(db, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;", reterr);
+		code = set_modes(db, reterr);
 	}
 	if (code == 0)
 		code = make_schema(db, schema, version, reterr);

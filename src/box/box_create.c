@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/fd.h"
+#include "base/fsutil.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "box/event_log.h"
@@ -57,9 +58,8 @@ void box_close(struct holt_box *b)
 {
 	if (!b)
 		return;
-	const bool ours = b->owner_fd >= 0;
 	b->owner_fd = fd_close(b->owner_fd);
-	if (ours && b->session)
+	if (b->ours && b->session)
 		(void)session_wait_gone(b->session, CLOSE_TIMEOUT_MS, NULL);
 	session_close(b->session);
 	while (b->ended) {
@@ -71,7 +71,7 @@ void box_close(struct holt_box *b)
 	}
 	/* Normally the keeper has removed it; a killed one could not. What is still held now goes
 	 * with the next process that opens the home. */
-	if (ours && !b->rec.keep && b->dir.fd < 0 &&
+	if (b->ours && !b->rec.keep && b->dir.fd < 0 &&
 		box_dir_lock(b->home->boxes_fd, b->rec.id, VM_END_WAIT_MS, &b->dir) == -ENOENT)
 		(void)box_index_remove(b->home->boxes, b->rec.id, NULL);
 	if (b->dir.fd >= 0 && !b->rec.keep)
@@ -288,11 +288,17 @@ static void sweep_dir(struct holt_home *home, const char *id)
 	bool there = false;
 	bool keep = false;
 
-	if (box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
+	/* One that was made since the listing is let alone: its lock would look like a start. */
+	if (box_index_look(home->boxes, id, &there, &keep, NULL) < 0 || keep ||
+		box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
 		return;
-	/* Looked up under the lock: it may just have been made. */
-	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep)
-		(void)box_discard(home, &d, NULL);
+	/* Looked up again under the lock: it may just have been made. */
+	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep) {
+		if (there)
+			(void)box_discard(home, &d, NULL);
+		else
+			(void)!box_dir_destroy(home->boxes_fd, &d);
+	}
 	box_dir_close(&d);
 }
 
@@ -317,7 +323,9 @@ static void sweep_dirs(struct holt_home *home, char **kept)
 	while ((entry = readdir(dir))) {
 		const char *id = entry->d_name;
 
-		if (id[0] != '.' && !bsearch(&id, kept, n, sizeof *kept, compare_ids))
+		if (box_dir_is_gone(id))
+			(void)!fs_remove_tree(home->boxes_fd, id);
+		else if (id[0] != '.' && !bsearch(&id, kept, n, sizeof *kept, compare_ids))
 			sweep_dir(home, id);
 	}
 	(void)closedir(dir);

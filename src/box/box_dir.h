@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -37,7 +38,13 @@ int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir 
 /* Close the descriptors; the directory stays, its locks are free. */
 void box_dir_close(struct box_dir *d);
 
-/* Remove the directory, whose locks are held, and close it. 0 or -errno. */
+/* Remove the directory @id, whose locks are held; it is gone at once, then its files go. What a
+ * killed process did not remove has a name that box_dir_is_gone, and belongs to nobody. 0 or
+ * -errno. */
+int box_dir_remove(int boxes_fd, const char *id);
+bool box_dir_is_gone(const char *name);
+
+/* The same, and close it. */
 int box_dir_destroy(int boxes_fd, struct box_dir *d);
 
 #endif

@@ -50,6 +50,7 @@ struct holt_exec {
 	struct exec_result result;
 	holt_error *failure; /* why it did not start */
 	bool keep; /* goes on without us */
+	bool attached; /* others were and will be its clients */
 	uint32_t number; /* in the box; 0 until it has started */
 	int event_fd; /* FD_NONE: nobody asked for it */
 };
@@ -305,6 +306,7 @@ static int open_exec(struct session *s, const struct process *p, uint32_t number
 	e->cancel = cancel;
 	e->event_fd = FD_NONE;
 	e->timeout_ms = p ? p->timeout_ms : 0;
+	e->attached = !p;
 	e->keep = !p || (p->flags & (WIRE_EXEC_KEEP | WIRE_EXEC_MAIN));
 	e->in_closed = p && !(p->flags & WIRE_EXEC_STDIN);
 	e->stream.on_frame = on_frame;
@@ -340,6 +342,11 @@ int exec_attach(struct session *s, uint32_t number, holt_cancel *cancel, struct 
 uint32_t exec_number(const struct holt_exec *e)
 {
 	return e->number;
+}
+
+bool exec_attached(const struct holt_exec *e)
+{
+	return e->attached;
 }
 
 uint64_t exec_gap(struct holt_exec *e, enum wire_channel channel)

@@ -24,6 +24,8 @@ int exec_start(struct session *s, const struct process *p, holt_cancel *cancel,
 int exec_attach(struct session *s, uint32_t number, holt_cancel *cancel, struct holt_exec **ret,
 	holt_error **reterr);
 uint32_t exec_number(const struct holt_exec *e);
+/* Whether it was begun by somebody else. */
+bool exec_attached(const struct holt_exec *e);
 uint64_t exec_gap(struct holt_exec *e, enum wire_channel channel);
 /* An eventfd of the exec's that is written with everything that comes. */
 int exec_event_fd(struct holt_exec *e, int *ret_fd, holt_error **reterr);

@@ -205,7 +205,10 @@ void box_state_look(int boxes, const char *name, struct box_state *ret)
 			return;
 		locked = is_locked(dir, "keeper.lock");
 	}
-	if (r == -ENOENT)
+	/* A removed box loses its name first, then its files. */
+	if (!locked && faccessat(boxes, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		*ret = (struct box_state){.phase = BOX_GONE};
+	else if (r == -ENOENT)
 		*ret = (struct box_state){.phase = locked ? BOX_STARTING : BOX_CREATED};
 	else if (r < 0 || !locked)
 		set_lost(ret);

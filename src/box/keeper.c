@@ -31,8 +31,8 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/fsutil.h"
 #include "base/str.h"
+#include "box/box_dir.h"
 #include "box/event_log.h"
 #include "box/keeper_inside.h"
 #include "base/banned.h"
@@ -133,7 +133,7 @@ static void leave_record(struct keeper *k)
 	/* What cannot be removed now is removed by the next process that opens the home. */
 	auto_fd boxes = openat(KEEPER_FD_HOME, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (boxes >= 0)
-		(void)!fs_remove_tree(boxes, k->spec.id);
+		(void)!box_dir_remove(boxes, k->spec.id);
 	keeper_tell(k, "destroy", NULL);
 }
 
@@ -208,6 +208,12 @@ void keeper_vm_ended(struct keeper *k, int wait_status)
 
 /* ---- stopping ---- */
 
+static int tell_shutdown(struct keeper *k, uint32_t grace_ms)
+{
+	return channel_send(&k->machine->guest, &(struct wire_msg){.op = WIRE_OP_shutdown,
+							.shutdown = {.grace_ms = grace_ms}});
+}
+
 /* All programs die, the disk is flushed, the machine turns itself off. */
 static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 {
@@ -220,9 +226,7 @@ static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 	k->flushing = true;
 	if (relay_has_program(k->relay))
 		k->ending.code = 137;
-	const int r = channel_send(&k->machine->guest,
-		&(struct wire_msg){.op = WIRE_OP_shutdown, .shutdown = {.grace_ms = grace_ms}});
-	if (r < 0)
+	if (tell_shutdown(k, grace_ms) < 0)
 		end_stopped(k);
 	else
 		(void)uv_timer_start(&k->stopper, k->stopper.timer_cb, wait_ms, 0);
@@ -231,6 +235,18 @@ static void flush(struct keeper *k, uint32_t grace_ms, uint64_t wait_ms)
 static void on_stopper(uv_timer_t *timer)
 {
 	flush(timer->data, 0, FLUSH_STOP_MS);
+}
+
+/* It is on its way already; whoever is less patient than the first does not wait as long. */
+static void hurry(struct keeper *k, uint64_t grace_ms)
+{
+	const uint64_t wait_ms = k->flushing ? grace_ms + FLUSH_STOP_MS : grace_ms;
+
+	if (uv_timer_get_due_in(&k->stopper) <= wait_ms)
+		return;
+	if (k->flushing)
+		(void)!tell_shutdown(k, (uint32_t)grace_ms);
+	(void)uv_timer_start(&k->stopper, on_stopper, wait_ms, 0);
 }
 
 void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms)
@@ -255,8 +271,9 @@ void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, 
 			flush(k, (uint32_t)grace_ms, grace_ms + FLUSH_STOP_MS);
 			return;
 		}
-	} else if (grace_ms > 0 || (k->flushing && reason != WIRE_END_KILLED)) {
-		return; /* it is on its way */
+	} else if (k->flushing ? reason != WIRE_END_KILLED : grace_ms > 0) {
+		hurry(k, grace_ms);
+		return;
 	}
 	flush(k, 0, reason == WIRE_END_OWNER_GONE ? FLUSH_ORPHAN_MS : FLUSH_STOP_MS);
 }
@@ -365,6 +382,15 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	keeper_tell(k, "start", NULL);
 }
 
+/* An owner that lets its box go and still waits for its end leaves the flush its time; one that is
+ * dead is not waited for. */
+void keeper_orphan(struct keeper *k)
+{
+	if (!k->orphaned || k->detached || (k->flushing && k->maker))
+		return;
+	keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+}
+
 static void on_watchdog(uv_timer_t *timer)
 {
 	machine_lost_timeout(timer->data);
@@ -377,8 +403,8 @@ static void on_owner(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	(void)uv_poll_stop(poll);
-	if (!k->detached)
-		keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+	k->orphaned = true;
+	keeper_orphan(k);
 }
 
 static void on_term(uv_signal_t *handle, int signum)
@@ -422,6 +448,7 @@ static int keeper_init(struct keeper *k)
 	(void)snprintf(k->record.accel, sizeof k->record.accel, "%s", k->spec.kvm ? "kvm" : "tcg");
 	keeper_record(k, BOX_STARTING);
 	int r = client_add(k, KEEPER_FD_CONTROL, KEEPER_FD_BULK);
+	k->maker = k->clients;
 	if (r == 0)
 		r = init_handles(k);
 	return r == 0 ? clients_listen(k) : r;

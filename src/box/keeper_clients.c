@@ -36,6 +36,10 @@ void client_drop(struct keeper_client *c)
 	c->relay = NULL;
 	pause_client_gone(k, c);
 	channel_close(&c->ch);
+	if (k->maker == c) {
+		k->maker = NULL;
+		keeper_orphan(k);
+	}
 }
 
 static int client_command(
@@ -128,6 +132,17 @@ void clients_send(struct keeper *k, const struct wire_msg *msg)
 	DL_FOREACH (k->clients, c) {
 		if (c->relay)
 			(void)!channel_send(&c->ch, msg);
+	}
+}
+
+/* One that does not read, and for which more has come than can wait. */
+void clients_drop_broken(struct keeper *k)
+{
+	struct keeper_client *c, *next;
+
+	DL_FOREACH_SAFE (k->clients, c, next) {
+		if (c->relay && relay_client_broken(c->relay))
+			client_drop(c);
 	}
 }
 

@@ -78,12 +78,14 @@ struct keeper {
 	enum keeper_state state;
 	bool flushing; /* while stopping: the guest was told to shut down */
 	bool detached;
+	bool orphaned; /* the owner pipe is closed */
 	bool paused;
 	struct keeper_pausing pausing;
 	unsigned attempts;
 	struct machine *machine; /* the current one, or NULL */
 	struct keeper_client *clients;
 	unsigned n_clients;
+	const struct keeper_client *maker; /* the first client; NULL: it has left */
 	struct keeper_visitor *visitors; /* connected, have not said what they want */
 	unsigned n_visitors;
 	struct relay *relay;
@@ -113,6 +115,8 @@ void keeper_end(struct keeper *k, enum wire_end_reason reason, int errnum, const
 /* End it in order: the program gets @signo and @grace_ms, the disk is flushed. */
 void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms);
 void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+/* The owner has closed its pipe, or the maker's connection has ended. */
+void keeper_orphan(struct keeper *k);
 void keeper_ready(struct keeper *k, struct machine *m);
 /* The VM is gone by itself while commands could run. */
 void keeper_vm_ended(struct keeper *k, int wait_status);
@@ -132,6 +136,7 @@ void clients_unlisten(struct keeper *k);
 int client_add(struct keeper *k, int control_fd, int bulk_fd);
 void client_drop(struct keeper_client *c);
 void clients_send(struct keeper *k, const struct wire_msg *msg);
+void clients_drop_broken(struct keeper *k);
 void client_send_ready(struct keeper_client *c);
 void clients_resume(struct keeper *k, enum wire_lane lane);
 

@@ -244,9 +244,11 @@ static void guest_frame(struct channel *ch, enum wire_lane lane, const struct wi
 		guest_boot_frame(m, msg);
 		return;
 	}
-	/* Any other failure concerns a client, which notices by itself. */
-	if (relay_from_guest(k->relay, msg, &what) == -EPROTO)
+	const int r = relay_from_guest(k->relay, msg, &what);
+	if (r == -EPROTO)
 		guest_broke(m, what);
+	else if (r < 0)
+		clients_drop_broken(k);
 }
 
 static void guest_lost(struct channel *ch, int errnum, const char *what)

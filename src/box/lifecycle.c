@@ -257,6 +257,7 @@ static int start_parts(struct holt_box *b, struct parts *p, const struct start_w
 	box_dir_close(&b->dir);
 	(void)fd_close(b->owner_fd); /* of the run before */
 	b->owner_fd = take_fd(p->owner[1]);
+	b->ours = true;
 	return session_open(
 		b->home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), b->rec.id, ret, reterr);
 }
@@ -351,8 +352,10 @@ int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec *
 		give_up(b, s);
 		return r;
 	}
-	if (w->detached)
+	if (w->detached) {
 		b->owner_fd = fd_close(b->owner_fd);
+		b->ours = false;
+	}
 	if (ret_program)
 		*ret_program = program;
 	else

@@ -14,7 +14,7 @@
  * box_create.c makes and removes boxes, lifecycle.c starts and connects, box_manage.c does all
  * else.
  *
- * Who ends what: a box that was started attached through a handle ends with it (owner_fd); one that
+ * Who ends what: a box that was started attached through a handle ends with it (ours); one that
  * is not kept and was made but not started through it goes with it (its locks are held until then).
  */
 struct box_wish {
@@ -42,7 +42,8 @@ struct holt_box {
 	struct holt_home *home;
 	struct box_record rec;
 	struct box_dir dir; /* locked from creation to start, unless it is kept */
-	int owner_fd; /* write end: the keeper ends the box when it closes; FD_NONE: not ours */
+	int owner_fd; /* write end: the keeper ends the box when it closes */
+	bool ours; /* started attached through this handle */
 	pthread_mutex_t lock; /* of the sessions and of knocking */
 	struct session *session; /* NULL: not connected */
 	struct session_list *ended; /* earlier ones, whose execs may still be there */

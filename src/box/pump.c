@@ -109,15 +109,18 @@ static void *pump_in(void *arg)
 {
 	struct pump_end *end = arg;
 	uint8_t *chunk = mem_zalloc(PUMP_CHUNK);
+	bool over = false;
 
-	while (chunk && ready(end, POLLIN)) {
+	while (chunk && !over && ready(end, POLLIN)) {
 		const ssize_t n = read(end->fd, chunk, PUMP_CHUNK);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
-		if (n <= 0 || exec_write(end->p->e, chunk, (size_t)n, HOLT_FOREVER, NULL, NULL) < 0)
-			break;
+		over = n <= 0 ||
+		       exec_write(end->p->e, chunk, (size_t)n, HOLT_FOREVER, NULL, NULL) < 0;
 	}
-	(void)exec_close_stdin(end->p->e);
+	/* Not where only we end: somebody else may go on writing. */
+	if (over || !exec_attached(end->p->e))
+		(void)exec_close_stdin(end->p->e);
 	mem_free(chunk);
 	return NULL;
 }
@@ -182,7 +185,7 @@ int exec_pump(struct holt_exec *e, int stdin_fd, int stdout_fd, int stderr_fd,
 	};
 	int r = p.stop_fd < 0 ? -errno : 0;
 
-	if (stdin_fd < 0)
+	if (stdin_fd < 0 && !exec_attached(e))
 		(void)exec_close_stdin(e);
 	for (int i = stdin_fd < 0 ? 1 : 0; i < 3 && r == 0; i++)
 		r = end_start(&ends[i]);

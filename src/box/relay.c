@@ -85,7 +85,7 @@ int stream_to_guest(struct stream *s, const struct wire_msg *msg)
 	return s->relay->guest ? channel_send(s->relay->guest, &copy) : -EPIPE;
 }
 
-int stream_to_client(struct stream *s, const struct wire_msg *msg)
+int stream_offer(struct stream *s, const struct wire_msg *msg)
 {
 	struct wire_msg copy = *msg;
 
@@ -93,6 +93,15 @@ int stream_to_client(struct stream *s, const struct wire_msg *msg)
 		return 0;
 	copy.stream = s->client_id;
 	return channel_send(s->client->ch, &copy);
+}
+
+int stream_to_client(struct stream *s, const struct wire_msg *msg)
+{
+	const int rc = stream_offer(s, msg);
+
+	if (rc < 0)
+		s->client->broken = true;
+	return rc;
 }
 
 /* ---- clients ---- */
@@ -165,12 +174,17 @@ void relay_client_remove(struct relay *r, struct relay_client *c)
 {
 	struct stream *s, *next;
 
-	(void)r;
 	if (!c)
 		return;
 	HASH_ITER (by_client, c->streams, s, next)
 		abandon(s);
+	kept_trim(r);
 	mem_free(c);
+}
+
+bool relay_client_broken(const struct relay_client *c)
+{
+	return c->broken;
 }
 
 int relay_client_drained(struct relay *r, struct relay_client *c)
@@ -178,11 +192,11 @@ int relay_client_drained(struct relay *r, struct relay_client *c)
 	struct stream *s, *next;
 	int rc = 0;
 
-	(void)r;
 	HASH_ITER (by_client, c->streams, s, next) {
 		if (s->kept && rc == 0)
 			rc = kept_pump(s);
 	}
+	kept_trim(r);
 	return rc;
 }
 
@@ -267,9 +281,11 @@ static int client_request(struct relay *r, struct relay_client *c, const struct 
 static int client_open(
 	struct relay *r, struct relay_client *c, const struct wire_msg *msg, const char **ret_what)
 {
-	if (msg->stream == 0 ||
-		(msg->op == WIRE_OP_exec && msg->exec.out_credit > WIRE_CREDIT_MAX) ||
-		(msg->op == WIRE_OP_attach && msg->attach.out_credit > WIRE_CREDIT_MAX)) {
+	const uint32_t credit = msg->op == WIRE_OP_exec     ? msg->exec.out_credit
+				: msg->op == WIRE_OP_attach ? msg->attach.out_credit
+							    : 0;
+
+	if (msg->stream == 0 || credit > WIRE_CREDIT_MAX) {
 		*ret_what = "a request without a stream, or with too much credit";
 		return -EPROTO;
 	}
@@ -370,6 +386,7 @@ int relay_from_client(
 		/* Without a stream: it ended while the frame was under way. */
 		rc = s ? client_frame(s, msg, ret_what) : 0;
 	}
+	kept_trim(r);
 	/* The guest is just ending; the box's end tells the client. */
 	return rc == -EPIPE && !r->guest ? 0 : rc;
 }
@@ -425,12 +442,16 @@ static int guest_credit(struct stream *s, const struct wire_msg *msg, const char
 		return -EPROTO;
 	}
 	s->in_credit += msg->credit.bytes;
-	return stream_to_client(s, msg);
+	return s->in_eof ? 0 : stream_to_client(s, msg);
 }
 
 /* It did not start. */
-static int guest_fail(struct stream *s, const struct wire_msg *msg)
+static int guest_fail(struct stream *s, const struct wire_msg *msg, const char **ret_what)
 {
+	if (s->state != STREAM_STARTING) {
+		*ret_what = "a program that runs cannot fail to start";
+		return -EPROTO;
+	}
 	const struct relay_hooks hooks = s->relay->hooks;
 	const bool program = s->kept && s->kept->program;
 	const int rc = stream_to_client(s, msg);
@@ -492,7 +513,7 @@ int relay_from_guest(struct relay *r, const struct wire_msg *msg, const char **r
 	case WIRE_OP_started:
 		return guest_started(s, msg, ret_what);
 	case WIRE_OP_fail:
-		return guest_fail(s, msg);
+		return guest_fail(s, msg, ret_what);
 	case WIRE_OP_credit:
 		return guest_credit(s, msg, ret_what);
 	case WIRE_OP_data:

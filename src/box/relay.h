@@ -41,6 +41,9 @@ struct relay_client *relay_client_add(struct relay *r, struct channel *ch)
 	__attribute__((warn_unused_result));
 /* Forget a client: its plain execs are killed, kept ones go on. */
 void relay_client_remove(struct relay *r, struct relay_client *c);
+/* Whether frames for it got lost, since it does not read: nothing that it gets can be trusted any
+ * more, and the keeper has to drop it. */
+bool relay_client_broken(const struct relay_client *c);
 /* The client's channel has room again. Returns as relay_from_client. */
 int relay_client_drained(struct relay *r, struct relay_client *c)
 	__attribute__((warn_unused_result));

@@ -10,7 +10,10 @@
  * bytes before the newest; a gap frame tells it what is missing before that.
  *
  * An ended exec stays with its rings, so that its output and exit can still be had; the oldest
- * beyond KEPT_ENDED_MAX goes.
+ * beyond KEPT_ENDED_MAX goes, and so it does where a new one needs its share of KEPT_TOTAL_MAX.
+ *
+ * Without memory a ring stays smaller than it should be. Then bytes may go that the client has not
+ * got yet; a gap in front of the next ones tells how many.
  */
 #include "box/relay_stream.h"
 
@@ -40,6 +43,37 @@ static size_t rings_total(const struct relay *r)
 	return total;
 }
 
+/* Nobody is attached to it, and it is not the program of the box. False: there is none. */
+static bool forget_oldest(struct relay *r)
+{
+	struct stream *s, *next, *oldest = NULL;
+
+	HASH_ITER (by_guest, r->streams, s, next) {
+		if (s->kept && s->state == STREAM_ENDED && !s->client && s != r->program &&
+			(!oldest || s->kept->end_order < oldest->kept->end_order))
+			oldest = s;
+	}
+	if (!oldest)
+		return false;
+	stream_free(oldest);
+	return true;
+}
+
+void kept_trim(struct relay *r)
+{
+	while (r->ended_kept > KEPT_ENDED_MAX && forget_oldest(r))
+		continue;
+}
+
+static bool make_room(struct relay *r, size_t need)
+{
+	while (rings_total(r) + need > KEPT_TOTAL_MAX) {
+		if (!forget_oldest(r))
+			return false;
+	}
+	return true;
+}
+
 int kept_new(struct stream *s, struct wire_msg *exec)
 {
 	const uint32_t wish = exec->exec.replay ? exec->exec.replay : KEPT_DEFAULT;
@@ -48,7 +82,7 @@ int kept_new(struct stream *s, struct wire_msg *exec)
 	if (!k)
 		return -ENOMEM;
 	k->keep = wish < KEPT_MIN ? KEPT_MIN : wish > KEPT_MAX ? KEPT_MAX : wish;
-	if (rings_total(s->relay) + 2 * (k->keep + window_of(k)) > KEPT_TOTAL_MAX) {
+	if (!make_room(s->relay, 2 * (k->keep + window_of(k)))) {
 		mem_free(k);
 		return -EDQUOT;
 	}
@@ -116,7 +150,22 @@ void kept_alone(struct stream *s)
 
 /* ---- towards the client ---- */
 
-static int pump_channel(struct stream *s, enum wire_channel channel)
+/* Pass over what is not there any more. */
+static int pump_gap(struct stream *s, enum wire_channel channel)
+{
+	struct kept_out *o = &s->kept->out[channel - 1];
+
+	if (o->pos >= o->ring.tail)
+		return 0;
+	const int r = stream_offer(
+		s, &(struct wire_msg){.op = WIRE_OP_gap,
+			   .gap = {.channel = (uint8_t)channel, .bytes = o->ring.tail - o->pos}});
+	if (r == 0)
+		o->pos = o->ring.tail;
+	return r;
+}
+
+static int pump_data(struct stream *s, enum wire_channel channel)
 {
 	struct kept_out *o = &s->kept->out[channel - 1];
 
@@ -130,17 +179,28 @@ static int pump_channel(struct stream *s, enum wire_channel channel)
 			len = WIRE_DATA_MAX;
 		const struct wire_msg msg = {.op = WIRE_OP_data,
 			.data = {.channel = (uint8_t)channel, .bytes = {data, (uint32_t)len}}};
-		const int r = stream_to_client(s, &msg);
+		const int r = stream_offer(s, &msg);
 		if (r < 0)
 			return r;
 		o->pos += len;
 		o->credit -= len;
 	}
-	if (o->eof_sent || !s->out_eof[channel] || o->pos < o->ring.head)
-		return 0;
-	o->eof_sent = true;
-	return stream_to_client(
+	return 0;
+}
+
+static int pump_channel(struct stream *s, enum wire_channel channel)
+{
+	struct kept_out *o = &s->kept->out[channel - 1];
+	int r = pump_gap(s, channel);
+
+	if (r == 0)
+		r = pump_data(s, channel);
+	if (r < 0 || o->eof_sent || !s->out_eof[channel] || o->pos < o->ring.head)
+		return r;
+	r = stream_offer(
 		s, &(struct wire_msg){.op = WIRE_OP_eof, .eof = {.channel = (uint8_t)channel}});
+	o->eof_sent = r == 0;
+	return r;
 }
 
 bool kept_owes(const struct stream *s)
@@ -155,8 +215,9 @@ static int pump_end(struct stream *s)
 
 	if (s->state != STREAM_ENDED || !k->out[0].eof_sent || !k->out[1].eof_sent)
 		return 0;
-	const int r = stream_to_client(s, &k->end);
-	stream_part(s);
+	const int r = stream_offer(s, &k->end);
+	if (r == 0)
+		stream_part(s);
 	return r;
 }
 
@@ -183,10 +244,11 @@ int kept_pump(struct stream *s)
 
 static int send_started(struct stream *s)
 {
-	return stream_to_client(s, &(struct wire_msg){.op = WIRE_OP_started,
-					   .started = {.pid = s->kept->pid,
-						   .in_credit = (uint32_t)s->in_credit,
-						   .number = s->kept->number}});
+	return stream_to_client(
+		s, &(struct wire_msg){.op = WIRE_OP_started,
+			   .started = {.pid = s->kept->pid,
+				   .in_credit = s->in_eof ? 0 : (uint32_t)s->in_credit,
+				   .number = s->kept->number}});
 }
 
 /* Place the client in front of what is kept, and tell what is not. */
@@ -282,23 +344,13 @@ int kept_eof(struct stream *s)
 	return kept_pump(s);
 }
 
-static void forget_oldest(struct relay *r)
-{
-	struct stream *s, *next, *oldest = NULL;
-
-	HASH_ITER (by_guest, r->streams, s, next) {
-		if (s->kept && s->state == STREAM_ENDED && !s->client && s != r->program &&
-			(!oldest || s->kept->end_order < oldest->kept->end_order))
-			oldest = s;
-	}
-	if (oldest)
-		stream_free(oldest);
-}
-
 int kept_end(struct stream *s, const struct wire_msg *msg)
 {
 	struct relay *relay = s->relay;
 
+	/* The exit came first; the client still has to learn its number. */
+	if (s->state == STREAM_STARTING)
+		(void)!send_started(s);
 	s->state = STREAM_ENDED;
 	s->kept->end = *msg;
 	s->kept->end_order = relay->ended++;
@@ -307,7 +359,6 @@ int kept_end(struct stream *s, const struct wire_msg *msg)
 	const int r = kept_pump(s);
 	if (s->kept->program && relay->hooks.program_ended)
 		relay->hooks.program_ended(relay->hooks.user, msg);
-	if (relay->ended_kept > KEPT_ENDED_MAX)
-		forget_oldest(relay);
+	kept_trim(relay);
 	return r;
 }

@@ -51,6 +51,7 @@ struct stream {
 struct relay_client {
 	struct channel *ch;
 	struct stream *streams;
+	bool broken;
 };
 
 struct relay {
@@ -67,7 +68,10 @@ struct relay {
 
 /* relay.c */
 int stream_to_guest(struct stream *s, const struct wire_msg *msg);
+/* A frame that comes but once: a client that cannot take it is broken. */
 int stream_to_client(struct stream *s, const struct wire_msg *msg);
+/* The same where it is offered again later. */
+int stream_offer(struct stream *s, const struct wire_msg *msg);
 int stream_join(struct stream *s, struct relay_client *c, uint32_t client_id);
 void stream_part(struct stream *s);
 void stream_free(struct stream *s);
@@ -87,5 +91,7 @@ int kept_pump(struct stream *s);
 /* After its client has left: let the guest go on. */
 void kept_alone(struct stream *s);
 bool kept_owes(const struct stream *s);
+/* Forget the oldest that have ended, where there are too many. It frees streams. */
+void kept_trim(struct relay *r);
 
 #endif

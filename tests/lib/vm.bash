@@ -11,6 +11,14 @@ setup_file() {
 	demo_image
 }
 
+# For the teardown of files that keep boxes: what a failed test leaves is not the next one's business.
+remove_boxes() {
+	local ids
+	ids=$(holt ps -aq --no-trunc)
+	# shellcheck disable=SC2086 # one word an id
+	[[ -z $ids ]] || holt rm -f $ids >/dev/null
+}
+
 # box NAME RUN-ARGUMENT...: begin a `holt run`, at most two at a time. Its stdin is $STDIN or empty.
 box() {
 	local name=$1 dir=$BATS_TEST_TMPDIR ended
@@ -102,7 +110,8 @@ begin_box() {
 	ERR=$BATS_TEST_TMPDIR/box.err
 	: >"$OUT"
 	: >"$ERR"
-	"$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
+	# A caller that ignores hang-ups (nohup) shall not hand that on, unless the test wants it.
+	env ${KEEP_SIGNALS:---default-signal=HUP} "$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
 	CLI=$!
 }
 
