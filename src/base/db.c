@@ -150,8 +150,8 @@ static int set_modes(struct db *db, holt_error **reterr)
 int db_open(struct db *db, const char *path, const char *what, const char *schema, int version,
 	holt_error **reterr)
 {
-	/* SQLite gives its other files the mode of this one. No descriptor, since closing one would drop
-	 * the locks of this process; what is wrong, SQLite finds too. */
+	/* SQLite gives its other files the mode of this one. No descriptor, since closing one would
+	 * drop the locks of this process; what is wrong, SQLite finds too. */
 	(void)!mknod(path, S_IFREG | 0600, 0);
 	*db = (struct db){.what = what};
 	const int rc = sqlite3_open_v2(path, &db->handle,

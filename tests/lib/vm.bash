@@ -111,7 +111,7 @@ begin_box() {
 	: >"$OUT"
 	: >"$ERR"
 	# A caller that ignores hang-ups (nohup) shall not hand that on, unless the test wants it.
-	env ${KEEP_SIGNALS:---default-signal=HUP} "$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
+	env "${KEEP_SIGNALS:---default-signal=HUP}" "$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
 	CLI=$!
 }
 
