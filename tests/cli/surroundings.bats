@@ -87,7 +87,10 @@ refused() {
 @test "K29: whatever the mask, the home is ours alone and usable" {
 	local mask
 	for mask in 0777 0000 0277; do
-		(umask "$mask" && home_works "$TEST_DIR/home-$mask" && home_works "$TEST_DIR/home-$mask")
+		run -0 bash -c 'umask "$1" && export HOLT_HOME=$2 && for i in 1 2; do
+			"$3" image import "$4" --name demo && "$3" ps -a || exit; done' \
+			- "$mask" "$TEST_DIR/home-$mask" "$HOLT" "$LAYOUT"
+		home_works "$TEST_DIR/home-$mask"
 		assert_equal "wrong directories with mask $mask" \
 			"$(find "$TEST_DIR/home-$mask" -type d ! -perm 700 -printf '%m %P ')" ''
 		assert_equal "wrong files with mask $mask" "$(find "$TEST_DIR/home-$mask" -type f ! -perm 600 \

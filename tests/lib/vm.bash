@@ -169,7 +169,7 @@ liar() {
 # goes with its last process, as root or not. Then `inside COMMAND...` works in there, and so does `holt`.
 small_disk() {
 	local how=(unshare --mount --propagation private)
-	((EUID == 0)) || how=(unshare --map-current-user --mount --propagation private)
+	((EUID == 0)) || how=(unshare --map-root-user --mount --propagation private)
 	mkdir -p "$HOLT_HOME"
 	"${how[@]}" sh -c 'mount -t tmpfs -o "size=$1m,mode=700" none "$2" && exec sleep 1000' - "$1" "$HOLT_HOME" \
 		</dev/null >/dev/null 2>&1 3>&- &
@@ -188,7 +188,7 @@ inside() {
 
 # resize_disk MIB
 resize_disk() {
-	inside mount -o "remount,size=$1m" "$HOLT_HOME"
+	inside mount --options-mode ignore -t tmpfs -o "remount,size=$1m" none "$HOLT_HOME"
 }
 
 # Take all the space that is left, and give it back.
