@@ -34,10 +34,13 @@ int fs_mkdirs(const char *path)
 		const char saved = *p;
 		*p = 0;
 		if (mkdir(copy, 0700) < 0 && errno != EEXIST) {
+			const int failed = errno;
 			struct stat st;
 			/* A read-only or foreign parent is fine as long as it is there. */
-			if (stat(copy, &st) < 0 || !S_ISDIR(st.st_mode))
-				return -errno;
+			if (stat(copy, &st) < 0)
+				return -failed;
+			if (!S_ISDIR(st.st_mode))
+				return -ENOTDIR;
 		}
 		if (!saved)
 			break;
