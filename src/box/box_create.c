@@ -236,6 +236,7 @@ static int create_locked(struct holt_box *b, const char *ref, const struct image
 	/* A kept box is anybody's from now on; the other one is ours until it starts. */
 	if (w->keep)
 		box_dir_close(&b->dir);
+	box_set_unstarted(b);
 	return 0;
 }
 

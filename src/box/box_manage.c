@@ -104,8 +104,7 @@ void box_list_free(struct holt_box **list, size_t n)
 void box_look(struct holt_box *b, struct box_state *ret)
 {
 	box_state_look(b->home->boxes_fd, b->rec.id, ret);
-	/* It is we who hold the lock. */
-	if (ret->phase == BOX_STARTING && b->dir.fd >= 0)
+	if (ret->phase == BOX_STARTING && __atomic_load_n(&b->unstarted, __ATOMIC_SEQ_CST))
 		ret->phase = BOX_CREATED;
 }
 

@@ -255,6 +255,7 @@ static int start_parts(struct holt_box *b, struct parts *p, const struct start_w
 		return r;
 	/* The keeper and QEMU hold the locks now. */
 	box_dir_close(&b->dir);
+	box_set_unstarted(b);
 	(void)fd_close(b->owner_fd); /* of the run before */
 	b->owner_fd = take_fd(p->owner[1]);
 	b->ours = true;
@@ -313,6 +314,7 @@ static void give_up(struct holt_box *b, struct session *s)
 		(void)session_wait_gone(s, START_MARGIN_MS, NULL);
 	if (b->rec.keep)
 		box_dir_close(&b->dir);
+	box_set_unstarted(b);
 }
 
 static int start_session(

@@ -42,6 +42,7 @@ struct holt_box {
 	struct holt_home *home;
 	struct box_record rec;
 	struct box_dir dir; /* locked from creation to start, unless it is kept */
+	int unstarted; /* atomic: it is we who hold the locks, and nothing runs */
 	int owner_fd; /* write end: the keeper ends the box when it closes */
 	bool ours; /* started attached through this handle */
 	pthread_mutex_t lock; /* of the sessions and of knocking */
@@ -53,6 +54,10 @@ struct holt_box {
 /* box_create.c */
 int box_create(struct holt_home *home, const char *image, const struct box_wish *w,
 	struct holt_box **ret, holt_error **reterr);
+static inline void box_set_unstarted(struct holt_box *b)
+{
+	__atomic_store_n(&b->unstarted, b->dir.fd >= 0, __ATOMIC_SEQ_CST);
+}
 int box_handle(struct holt_home *home, struct holt_box **ret, holt_error **reterr);
 /* Let a handle go, and end what depends on it. */
 void box_close(struct holt_box *b);
