@@ -3,22 +3,26 @@
  * The figures that SPECIFICATION.md promises, each beside its baseline, which is measured in the
  * same run: the two take turns, and the ratio is the median of the ratios of neighbours. bench/run
  * prepares everything and starts this program. One JSON object a figure goes to stdout, progress to
- * stderr. One thread, except for ping.c; only the public API and child processes.
+ * stderr. One thread (but for lanes.c); only the public API and child processes.
  *
  *   boot_to_agent         from QEMU's start to the agent's first word (holt_box_get_info: hello_us)
- *   boot_to_first_output  from the call of holt_box_create until the first byte of `echo` is
+ *   boot_to_first_output  from the call that makes it until the first byte that `echo` wrote is
  *                         here: image lookup, disk, keeper, boot, mounts, exec
- *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the
- *                         home, the end of the machine and the removal of the box
- *   exec_true             busybox `true` in a running box, from holt_exec_start to the return of
- *                         holt_exec_wait; baseline host_exec: the same busybox, spawned and
- *                         awaited on the host
- *   ping_idle, ping_under_bulk  see ping.h
- *   pss_idle_box          QEMU and keeper of a box that did nothing for two seconds; baseline: the
- *                         plain machine's QEMU at its line of output
- *   import                a plain tar of one layer into a new home: bytes of the tar by the time of
- *                         holt_image_import; baseline tar2sqfs: `tar2sqfs -c lz4` on the same file,
+ *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the home,
+ *                         the end of the machine and the removal of the box
+ *   exec_true             busybox `true` in a running box, from holt_exec_start until
+ *                         holt_exec_wait has returned; baseline host_exec: the same busybox,
+ *                         spawned and awaited on the host
+ *   exec_share            of that, what is neither the program's own time (from its execve to its
+ *                         end) nor one way to the agent and back (a ping): cgroup, pipes, fork
+ *   pss_idle_box          QEMU and keeper of a box that did nothing for two seconds; baseline:
+ *                         the plain machine's QEMU at its line of output
+ *   import                a plain tar of one layer into a new home: bytes of the tar by the time
+ *                         of holt_image_import; baseline: `tar2sqfs -c lz4` on the same file,
  *                         which neither computes a digest nor forces anything to the disk
+ *
+ * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running box,
+ * many_boxes.c the opening of a home with a thousand.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -28,7 +32,9 @@
 #include <holt.h>
 
 #include "baseline.h"
-#include "ping.h"
+#include "boxes.h"
+#include "lanes.h"
+#include "many_boxes.h"
 #include "record.h"
 
 #include <ftw.h>
@@ -177,7 +183,8 @@ static void bench_boots(struct bench *b)
 	record_free(cli);
 }
 
-static double exec_true(holt_box *box)
+/* *ret_own_ms: from the exec of the program to its end, as the agent saw it. */
+static double exec_true(holt_box *box, double *ret_own_ms)
 {
 	static const char *const argv[] = {"/bin/true", NULL};
 	holt_exec_options options = HOLT_EXEC_OPTIONS_INIT;
@@ -194,26 +201,37 @@ static double exec_true(holt_box *box)
 	if (result.code != 0)
 		die_plain("'true' failed");
 	holt_exec_free(exec);
+	*ret_own_ms = (double)result.duration_us / 1e3;
 	return ms;
 }
 
 static void bench_exec(struct bench *b)
 {
 	struct record *r = record_new("exec_true", "ms", "host_exec");
+	struct record *share = record_new("exec_share", "ms", NULL);
+	double own_ms = 0;
 	const char *const argv[] = {b->busybox, "true", NULL};
 	struct start s;
 	holt_box *box = start_box(b, b->image, &s);
 
-	(void)exec_true(box);
+	(void)exec_true(box, &own_ms);
 	for (unsigned i = 0; i < b->rounds * EXECS_PER_ROUND; i++) {
 		double base = 0;
 		if (program_run(argv, NULL, &base) != 0)
 			die_plain("the host's busybox failed");
-		record_pair(r, exec_true(box), base);
+		uint64_t ping_us = 0;
+		holt_error *error = NULL;
+		if (holt_box_ping(box, 0, &ping_us, &error) < 0)
+			die("cannot ping", error);
+		const double ms = exec_true(box, &own_ms);
+		record_pair(r, ms, base);
+		record_add(share, ms - own_ms - (double)ping_us / 1e3);
 	}
 	holt_box_close(box);
 	record_print(r, &b->host);
+	record_print(share, &b->host);
 	record_free(r);
+	record_free(share);
 }
 
 static void bench_pss(struct bench *b)
@@ -371,6 +389,25 @@ static void take_findings(struct bench *b)
 	holt_doctor_free(doctor);
 }
 
+static void lanes_of_box(struct bench *b)
+{
+	struct start s;
+	holt_box *box = start_box(b, b->image, &s);
+
+	(void)snprintf(b->host.accel, sizeof b->host.accel, "%s", s.info.accel);
+	bench_lanes(box, b->rounds, &b->host);
+	holt_box_close(box);
+}
+
+/* Only these. */
+static int lanes(struct bench *b)
+{
+	record_host_init(&b->host);
+	take_findings(b);
+	lanes_of_box(b);
+	return 0;
+}
+
 static int bench_all(struct bench *b)
 {
 	struct start s;
@@ -387,11 +424,11 @@ static int bench_all(struct bench *b)
 		return 1;
 	bench_boots(b);
 	bench_exec(b);
-	box = start_box(b, b->image, &s);
-	bench_ping(box, b->busybox, &b->host);
-	holt_box_close(box);
+	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
+	lanes_of_box(b);
 	bench_pss(b);
 	bench_import(b);
+	bench_many_boxes(b->dir, b->layer, b->rounds, &b->host);
 	plain_done(&b->plain);
 	return 0;
 }
@@ -402,6 +439,7 @@ static int usage(void)
 		"usage: bench [-n ROUNDS] --image REF --layer TAR --init FILE --holt FILE\n"
 		"             --busybox FILE --dir DIR\n"
 		"       bench --demo --image REF\n"
+		"       bench --lanes [-n ROUNDS] --image REF\n"
 		"bench/run prepares all of it\n");
 	return 2;
 }
@@ -412,10 +450,10 @@ int main(int argc, char **argv)
 	static const struct option options[] = {{"busybox", required_argument, NULL, 'b'},
 		{"demo", no_argument, NULL, 'D'}, {"dir", required_argument, NULL, 'd'},
 		{"holt", required_argument, NULL, 'h'}, {"image", required_argument, NULL, 'i'},
-		{"init", required_argument, NULL, 'I'}, {"layer", required_argument, NULL, 'l'},
-		{0}};
+		{"init", required_argument, NULL, 'I'}, {"lanes", no_argument, NULL, 'L'},
+		{"layer", required_argument, NULL, 'l'}, {0}};
 	holt_error *error = NULL;
-	int wants_demo = 0;
+	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
 	int c;
 
 	while ((c = getopt_long(argc, argv, "n:", options, NULL)) != -1) {
@@ -424,7 +462,7 @@ int main(int argc, char **argv)
 			b.busybox = optarg;
 			break;
 		case 'D':
-			wants_demo = 1;
+			only = demo;
 			break;
 		case 'd':
 			b.dir = optarg;
@@ -438,6 +476,9 @@ int main(int argc, char **argv)
 		case 'I':
 			b.init = optarg;
 			break;
+		case 'L':
+			only = lanes;
+			break;
 		case 'l':
 			b.layer = optarg;
 			break;
@@ -450,11 +491,11 @@ int main(int argc, char **argv)
 	}
 	const int complete = b.layer && b.init && b.holt && b.busybox && b.dir;
 	if (optind != argc || !b.image || b.rounds < 1 || b.rounds > ROUNDS_MAX ||
-		(!wants_demo && !complete))
+		(!only && !complete))
 		return usage();
 	if (holt_home_open(NULL, &b.home, &error) < 0)
 		die("cannot open the home", error);
-	const int status = wants_demo ? demo(&b) : bench_all(&b);
+	const int status = only ? only(&b) : bench_all(&b);
 	holt_home_close(b.home);
 	return status;
 }

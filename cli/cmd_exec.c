@@ -80,6 +80,7 @@ static int attach(struct foreground *f, holt_box *box, holt_error **reterr)
 	uint64_t lost[2];
 	holt_exec *e = NULL;
 
+	f->attached = 1;
 	if (holt_exec_attach(box, exec.number, f->cancel, &e, reterr) < 0)
 		return -1;
 	const int code = foreground_pump(f, e, reterr);

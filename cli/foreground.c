@@ -7,7 +7,7 @@
  * With a terminal (-t and -i) the keys that make signals are bytes for the program, and the thread
  * besides takes SIGWINCH (the program hears of the new size) and SIGCONT (whoever stopped us may
  * have changed the terminal). A hang-up goes to the program too, but a second later it ends the
- * call: there is nobody left to talk to.
+ * call: there is nobody left to talk to. A program that was only attached to is left alone then.
  */
 #include "foreground.h"
 #include "terminal.h"
@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,7 +63,7 @@ static void resize_locked(struct watch *w)
 
 static void on_end_locked(struct watch *w, int sig)
 {
-	if (w->exec && !w->forwarded) {
+	if (w->exec && !w->forwarded && !(sig == SIGHUP && w->f->attached)) {
 		w->forwarded = 1;
 		w->hung_up = sig == SIGHUP && w->raw;
 		(void)holt_exec_signal(w->exec, sig);
@@ -158,6 +159,15 @@ static int broken_pipe(void)
 	return 128 + SIGPIPE;
 }
 
+static int no_thread(const struct foreground *f)
+{
+	(void)fprintf(stderr,
+		"holt: %s: cannot start a thread\n"
+		"hint: allow more processes (ulimit -u) and memory (ulimit -v)\n",
+		f->verb);
+	return CLI_RUN_FAILED;
+}
+
 static int work_watched(struct foreground *f, holt_home *home)
 {
 	holt_error *error = NULL;
@@ -165,7 +175,7 @@ static int work_watched(struct foreground *f, holt_home *home)
 
 	watch.f = f;
 	if (pthread_create(&thread, NULL, signal_thread, &watch) != 0)
-		return cli_usage(CLI_RUN_FAILED, f->verb, "cannot start a thread");
+		return no_thread(f);
 	const int code = f->work(f, home, &error);
 	(void)pthread_mutex_lock(&watch.lock);
 	watch.over = 1;
@@ -174,9 +184,10 @@ static int work_watched(struct foreground *f, holt_home *home)
 	(void)pthread_join(thread, NULL);
 	if (code >= 0)
 		return code;
-	if (watch.signal) {
+	/* After a hang-up, whichever of its consequences came first. */
+	if (watch.signal || watch.hung_up) {
 		holt_error_free(error);
-		return 128 + watch.signal;
+		return 128 + (watch.signal ? watch.signal : SIGHUP);
 	}
 	if (holt_error_errno(error) == EPIPE && strcmp(holt_error_stage(error), "output") == 0) {
 		holt_error_free(error);

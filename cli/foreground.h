@@ -14,6 +14,7 @@ struct foreground {
 	int interactive; /* stdin goes to the program */
 	int tty; /* the program has a terminal */
 	int detach; /* the program runs on without us: only signals matter here */
+	int attached; /* the program was there before, and outlives a hang-up */
 	uint64_t timeout_ms; /* of the program, for the text that tells of it; 0: not known */
 	holt_cancel *cancel;
 	/* Returns the exit code, or -1 with an error. */

@@ -352,7 +352,8 @@ static bool late_due(const struct agent *a)
 	return a->state == AGENT_READY && a->n_late > 0 && !a->execs;
 }
 
-static int timeout_ms(struct agent *a, bool busy)
+/* Until the next deadline; -1 = there is none. */
+static int64_t timeout_us(struct agent *a, bool busy)
 {
 	uint64_t at = a->wake_us;
 
@@ -367,7 +368,18 @@ static int timeout_ms(struct agent *a, bool busy)
 	if (!at)
 		return -1;
 	const uint64_t now = agent_now_us();
-	return at <= now ? 0 : (int)((at - now + 999) / 1000);
+	return at <= now ? 0 : (int64_t)(at - now);
+}
+
+/* The rests of exec_pump.c are shorter than the milliseconds of epoll_wait. */
+static int wait_events(struct agent *a, struct epoll_event *ev, int max, int64_t us)
+{
+	const struct timespec ts = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+	int n = epoll_pwait2(a->epoll_fd, ev, max, us < 0 ? NULL : &ts, NULL);
+
+	if (n < 0 && errno == ENOSYS) /* before Linux 5.11 */
+		n = epoll_wait(a->epoll_fd, ev, max, us < 0 ? -1 : (int)((us + 999) / 1000));
+	return n;
 }
 
 /* Nothing runs, and the host has all that there was. */
@@ -379,7 +391,7 @@ static bool all_told(const struct agent *a)
 static void turn(struct agent *a, bool *busy)
 {
 	struct epoll_event ev[16];
-	const int n = epoll_wait(a->epoll_fd, ev, 16, timeout_ms(a, *busy));
+	const int n = wait_events(a, ev, 16, timeout_us(a, *busy));
 	int rc = 0;
 
 	for (int i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exec_child.h"
 
+#include "builtin.h"
 #include "cgroup.h"
 #include "exec_user.h"
 #include "guest_mem.h"
@@ -265,6 +266,20 @@ static void run(char *const *argv, char *const *env)
 	fail(&f);
 }
 
+static void run_builtin(const struct wire_exec *req, char *const *argv)
+{
+	const struct builtin *b = builtin_find(argv[0]);
+	struct agent_fail f;
+
+	if (!b) {
+		(void)agent_fail_set(&f, WIRE_FAIL_NOT_FOUND, ENOENT, "exec", argv[0],
+			"this agent has no function '%s'", argv[0]);
+		fail(&f);
+	}
+	(void)close(REPORT_FD); /* as a successful execve does */
+	_exit(b->run((int)req->argv.count, argv));
+}
+
 /* Programs that reopen /dev/stdout need the pipe to be theirs; a terminal keeps its group. */
 static void give_pipes(const struct exec_user *user, bool tty)
 {
@@ -308,6 +323,8 @@ void exec_child_run(const struct exec_child *c)
 	if (change_user)
 		give_pipes(&user, tty);
 	enter(c->req, &user, change_user);
+	if (c->req->flags & WIRE_EXEC_BUILTIN)
+		run_builtin(c->req, argv);
 	run(argv, env);
 	_exit(127);
 }

@@ -23,14 +23,21 @@
  * a frame for each. Therefore an output that gave less than REST_BELOW is not looked at for REST_US
  * after that, and its pipe is made larger to take what comes meanwhile. What comes first after a
  * pause goes out at once, and so does the end.
+ *
+ * A program that writes as fast as it can is better left alone for a while, too: to switch between
+ * it and the agent costs under TCG as much as to copy 50 KiB. So an output that gave much and is
+ * empty rests for REST_RICH_US, about the time in which the larger pipe fills.
+ *
+ * Input goes from the frame straight into the pipe; only what that does not take is kept.
  */
 
-#define DATA_FRAME (WIRE_DATA_PREFIX + WIRE_DATA_MAX)
-#define REST_BELOW 16384
-#define REST_TTY   1024 /* the same for a terminal, which gives no more than 4 KiB at once */
-#define REST_US    1000
-#define REST_PIPE  (256 * 1024)
-#define STEP_ROOM  (2 * DATA_FRAME + 256) /* all that one step may put on the bulk lane */
+#define DATA_FRAME   (WIRE_DATA_PREFIX + WIRE_DATA_MAX)
+#define REST_BELOW   16384
+#define REST_TTY     1024 /* the same for a terminal, which gives no more than 4 KiB at once */
+#define REST_US      1000
+#define REST_RICH_US 300
+#define WIDE_PIPE    (256 * 1024)
+#define STEP_ROOM    (2 * DATA_FRAME + 256) /* all that one step may put on the bulk lane */
 
 void exec_on_report(struct watch *w, uint32_t events)
 {
@@ -69,14 +76,14 @@ void exec_out_watch(struct exec_out *o)
 	out_arm(o, EPOLLIN); /* an event comes at once if there is something */
 }
 
-static void out_rest(struct exec_out *o)
+static void out_rest(struct exec_out *o, uint64_t us)
 {
 	o->ready = false;
-	o->rest_us = agent_now_us() + REST_US;
+	o->rest_us = agent_now_us() + us;
 	agent_wake_at(o->exec->agent, o->rest_us);
 	out_arm(o, 0);
 	if (!o->wide)
-		(void)fcntl(o->watch.fd, F_SETPIPE_SZ, REST_PIPE);
+		(void)fcntl(o->watch.fd, F_SETPIPE_SZ, WIDE_PIPE);
 	o->wide = true;
 }
 
@@ -114,23 +121,41 @@ static bool step_start(struct exec *e)
 	return true;
 }
 
+/* The pipe takes no more. The first time it is made larger: the program reads slower than we write,
+ * and one large helping costs fewer switches between the two than many small ones. */
+static void in_full(struct exec_in *in)
+{
+	in->ready = !in->wide && fcntl(in->watch.fd, F_SETPIPE_SZ, WIDE_PIPE) > 0;
+	in->wide = true;
+}
+
+static uint32_t in_give(struct exec_in *in, const uint8_t *data, uint32_t len)
+{
+	uint32_t done = 0;
+
+	while (in->watch.fd >= 0 && in->ready && done < len) {
+		const ssize_t n = write(in->watch.fd, data + done, len - done);
+		if (n > 0)
+			done += (uint32_t)n;
+		else if (n < 0 && errno == EAGAIN)
+			in_full(in);
+		else if (n < 0 && errno != EINTR)
+			agent_close(in->exec->agent, &in->watch); /* nobody reads any more */
+	}
+	if (in->watch.fd < 0)
+		done = len;
+	in->spent += done;
+	return done;
+}
+
+uint32_t exec_in_pass(struct exec_in *in, const uint8_t *data, uint32_t len)
+{
+	return in->head == in->tail ? in_give(in, data, len) : 0;
+}
+
 static void in_write(struct exec_in *in)
 {
-	while (in->watch.fd >= 0 && in->ready && in->head < in->tail) {
-		const ssize_t n = write(in->watch.fd, in->buf + in->head, in->tail - in->head);
-		if (n > 0) {
-			in->head += (uint32_t)n;
-			in->spent += (uint32_t)n;
-		} else if (n < 0 && errno == EAGAIN) {
-			in->ready = false;
-		} else if (n < 0 && errno != EINTR) {
-			agent_close(in->exec->agent, &in->watch); /* nobody reads any more */
-		}
-	}
-	if (in->watch.fd < 0) {
-		in->spent += in->tail - in->head;
-		in->head = in->tail;
-	}
+	in->head += in_give(in, in->buf + in->head, in->tail - in->head);
 	if (in->head == in->tail)
 		in->head = in->tail = 0;
 }
@@ -140,12 +165,10 @@ static void step_in(struct exec *e)
 	struct exec_in *in = &e->in;
 
 	in_write(in);
-	const bool empty = in->head == in->tail;
-	if (in->ended && empty)
+	if (in->ended && in->head == in->tail)
 		agent_close(e->agent, &in->watch);
-	/* Small grants cost the host a frame each; but with nothing left here it must not starve.
-	 */
-	if (in->ended || in->spent == 0 || (in->spent < in->window / 4 && !empty))
+	/* A grant costs a frame, so they are large; the host still has the other half. */
+	if (in->ended || in->spent < in->window / 2)
 		return;
 	lane_send(
 		&e->agent->control, &(struct wire_msg){.op = WIRE_OP_credit,
@@ -195,6 +218,9 @@ static void out_stopped(struct exec_out *o, int errnum)
 	if (errnum == EAGAIN) {
 		o->ready = false;
 		o->owed = 0;
+		if (o->rich && !o->hup && !e->end_us)
+			out_rest(o, REST_RICH_US);
+		o->rich = false;
 	} else if (errnum == EIO && e->tty && !e->end_us) {
 		o->ready = false; /* the leader may open it again */
 	} else if (errnum != EINTR) {
@@ -226,13 +252,14 @@ static void step_out(struct exec_out *o, bool late)
 		const uint32_t len = (uint32_t)n;
 		o->credit -= len;
 		o->owed -= len < o->owed ? len : o->owed;
+		o->rich = len >= REST_BELOW;
 		lane_send(bulk, &(struct wire_msg){.op = WIRE_OP_data,
 					.stream = e->stream,
 					.data = {.channel = o->channel, .bytes = {place, len}}});
 		if (o->credit == 0)
 			out_try_end(o, late);
 		else if (len < (e->tty ? REST_TTY : REST_BELOW) && !o->hup && !e->end_us)
-			out_rest(o);
+			out_rest(o, REST_US);
 	} else {
 		out_stopped(o, n < 0 ? errno : 0);
 	}

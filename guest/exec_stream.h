@@ -34,6 +34,7 @@ struct exec_out {
 	bool hup; /* no writer is left */
 	bool done; /* eof is sent */
 	bool wide; /* the pipe was made larger */
+	bool rich; /* the last read gave much */
 	uint64_t rest_us; /* until then the pipe may fill; 0 = watched */
 	uint32_t credit;
 	uint32_t owed; /* bytes that were in the pipe when the leader ended */
@@ -44,6 +45,7 @@ struct exec_in {
 	struct exec *exec;
 	bool ready;
 	bool ended; /* the host sent eof */
+	bool wide; /* the pipe was made larger */
 	uint8_t *buf; /* head..tail wait for the pipe; allocated with the first byte */
 	uint32_t head;
 	uint32_t tail;
@@ -92,6 +94,10 @@ void exec_kill_all(struct exec *e, int signo);
 void exec_leave(struct exec *e, bool has_cgroup);
 /* Kill what a hang-up left behind, where its time has come. */
 void exec_leave_timers(struct agent *a, uint64_t now_us);
+
+/* Give the program as much of @data as its stdin takes now, if nothing older waits for that: the
+ * bytes that went, or that nobody will read. */
+uint32_t exec_in_pass(struct exec_in *in, const uint8_t *data, uint32_t len);
 
 /* The time of rest is over. */
 void exec_out_watch(struct exec_out *o);

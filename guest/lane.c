@@ -20,6 +20,7 @@ int lane_init(struct lane *l, enum wire_lane kind, int fd, size_t in_cap, size_t
 		.in = gmem_array(in_cap, 1),
 		.in_cap = in_cap,
 		.in_base = in_cap,
+		.in_need = WIRE_HEADER_SIZE,
 		.out = gmem_array(out_cap, 1),
 		.out_cap = out_cap,
 	};
@@ -37,7 +38,7 @@ void lane_done(struct lane *l)
 
 int lane_fill(struct lane *l)
 {
-	while (l->readable && l->in_tail < l->in_cap) {
+	while (l->readable && l->in_tail - l->in_head < l->in_need && l->in_tail < l->in_cap) {
 		const ssize_t n = read(l->fd, l->in + l->in_tail, l->in_cap - l->in_tail);
 		if (n > 0) {
 			l->in_tail += (size_t)n;
@@ -83,6 +84,7 @@ enum wire_status lane_next(struct lane *l, struct wire_msg *ret_msg)
 	const enum wire_status st = wire_decode(WIRE_AS_GUEST, l->kind, l->in + l->in_head,
 		l->in_tail - l->in_head, ret_msg, &used);
 
+	l->in_need = st == WIRE_MORE ? used : WIRE_HEADER_SIZE;
 	if (st == WIRE_OK)
 		l->in_head += used;
 	if (st == WIRE_MORE)

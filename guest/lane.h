@@ -22,6 +22,7 @@ struct lane {
 	size_t in_head;
 	size_t in_tail;
 	size_t in_cap;
+	size_t in_need; /* bytes of the frame at the front, as far as known */
 	size_t in_base; /* the capacity to return to after a large frame */
 	uint8_t *out; /* out_head..out_tail wait to be written */
 	size_t out_head;
@@ -33,7 +34,9 @@ struct lane {
 int lane_init(struct lane *l, enum wire_lane kind, int fd, size_t in_cap, size_t out_cap);
 void lane_done(struct lane *l);
 
-/* Read what is there, at most a buffer full: 0, or -errno; -EPIPE for the end of the stream. */
+/* Read until the frame at the front is whole, or nothing is left to read: 0, or -errno; -EPIPE for
+ * the end of the stream. What is read beyond that frame is little, since a port gives 4 KiB at a
+ * time; so next to nothing of the input is ever moved to make way. */
 int lane_fill(struct lane *l);
 /* Decode the next frame; slices in *ret_msg live until the next lane_fill. */
 enum wire_status lane_next(struct lane *l, struct wire_msg *ret_msg);

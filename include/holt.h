@@ -11,6 +11,7 @@
 #include "holt/exec.h"
 #include "holt/events.h"
 #include "holt/files.h"
+#include "holt/job.h"
 #include "holt/doctor.h"
 
 #endif

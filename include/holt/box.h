@@ -30,7 +30,7 @@ struct holt_exec_options; /* exec.h */
 #define HOLT_MEMORY_MIB_MAX          262144u
 #define HOLT_MEMORY_MIB_DEFAULT      512u
 #define HOLT_CPUS_MAX                64u
-#define HOLT_DISK_BYTES_MIN          16777216ull
+#define HOLT_DISK_BYTES_MIN          67108864ull
 #define HOLT_DISK_BYTES_MAX          17592186044416ull
 #define HOLT_DISK_BYTES_DEFAULT      10737418240ull
 #define HOLT_BOOT_TIMEOUT_MS_DEFAULT 60000u
@@ -62,8 +62,8 @@ typedef struct holt_box_options {
 	uint64_t stop_grace_ms; /* up to 1 hour; 0: 10,000; HOLT_NO_GRACE */
 } holt_box_options;
 
-#define HOLT_BOX_OPTIONS_INIT                                                      \
-	{                                                                          \
+#define HOLT_BOX_OPTIONS_INIT                                                   \
+	{                                                                       \
 		sizeof(holt_box_options), 0, 0, 0, NULL, NULL, 0, NULL, 0, 0, 0 \
 	}
 
@@ -79,8 +79,8 @@ typedef struct holt_start_options {
 	holt_cancel *cancel; /* ends the start with HOLT_ECANCELLED; may be NULL */
 } holt_start_options;
 
-#define HOLT_START_OPTIONS_INIT                               \
-	{                                                     \
+#define HOLT_START_OPTIONS_INIT                              \
+	{                                                    \
 		sizeof(holt_start_options), 0, 0, NULL, NULL \
 	}
 
@@ -131,9 +131,12 @@ typedef struct holt_box_info {
 	char accel[8]; /* "kvm" or "tcg", or empty */
 } holt_box_info;
 
-#define HOLT_BOX_INFO_INIT                                                                   \
-	{                                                                                    \
-		sizeof(holt_box_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0} \
+#define HOLT_BOX_INFO_INIT                                                          \
+	{                                                                           \
+		sizeof(holt_box_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+		{                                                                   \
+			0                                                           \
+		}                                                                   \
 	}
 
 typedef struct holt_box_stats {
@@ -149,8 +152,8 @@ typedef struct holt_box_stats {
 	uint32_t execs; /* programs started by holt that run */
 } holt_box_stats;
 
-#define HOLT_BOX_STATS_INIT                                     \
-	{                                                       \
+#define HOLT_BOX_STATS_INIT                                       \
+	{                                                         \
 		sizeof(holt_box_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0 \
 	}
 
@@ -189,8 +192,7 @@ HOLT_API int holt_box_create(holt_home *home, const char *image, const holt_box_
  * Blocks: for file operations.
  * Since: 0.1
  */
-HOLT_API int holt_box_get(
-	holt_home *home, const char *ref, holt_box **ret, holt_error **reterr);
+HOLT_API int holt_box_get(holt_home *home, const char *ref, holt_box **ret, holt_error **reterr);
 
 /**
  * holt_box_list - list the boxes of a home.
@@ -205,8 +207,7 @@ HOLT_API int holt_box_get(
  * Blocks: for file operations; never for a box or its keeper.
  * Since: 0.1
  */
-HOLT_API int holt_box_list(
-	holt_home *home, holt_box ***ret, size_t *ret_n, holt_error **reterr);
+HOLT_API int holt_box_list(holt_home *home, holt_box ***ret, size_t *ret_n, holt_error **reterr);
 
 /**
  * holt_box_list_free - free what holt_box_list gave.

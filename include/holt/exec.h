@@ -25,7 +25,7 @@ enum holt_exec_flags {
 				   output is kept for holt_exec_attach */
 };
 
-#define HOLT_PIDS_MAX_DEFAULT    4096u
+#define HOLT_PIDS_MAX_DEFAULT     4096u
 #define HOLT_REPLAY_BYTES_MAX     16777216u
 #define HOLT_REPLAY_BYTES_DEFAULT 262144u
 #define HOLT_EXEC_PROGRAM         0u /* in holt_exec_attach: the program of the box */
@@ -39,15 +39,16 @@ typedef struct holt_exec_options {
 	const char *user; /* "name|uid[:group|gid]"; NULL: the image's, else root */
 	const char *const *entrypoint; /* replaces the image's Entrypoint and drops its Cmd; NULL:
 					  the image's. Only with HOLT_EXEC_IMAGE */
-	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0: none */
+	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0 or
+				HOLT_FOREVER: none */
 	uint32_t flags; /* enum holt_exec_flags */
 	holt_cancel *cancel; /* ends start, read, write and wait with HOLT_ECANCELLED; may be NULL;
 				must outlive the exec */
 	uint16_t rows; /* of the terminal, with HOLT_EXEC_TTY; 0: 24 */
 	uint16_t cols; /* likewise; 0: 80 */
 	uint32_t pids_max; /* processes and threads of the exec at once; 0: 4096 */
-	uint32_t replay_bytes; /* newest output of each stream that is kept with HOLT_EXEC_KEEP, up to
-				  HOLT_REPLAY_BYTES_MAX; 0: 256 KiB */
+	uint32_t replay_bytes; /* newest output of each stream that is kept with HOLT_EXEC_KEEP, up
+				  to HOLT_REPLAY_BYTES_MAX; 0: 256 KiB */
 } holt_exec_options;
 
 #define HOLT_EXEC_OPTIONS_INIT                                                                  \
@@ -84,9 +85,10 @@ typedef struct holt_exit {
  *
  * Returns: 0 once the program runs; -HOLT_ENOT_FOUND where it does not exist; -HOLT_EDENIED where
  * it exists and cannot be executed; -HOLT_EINVALID for a bad option, an unknown user or an unusable
- * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box is
- * gone; -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED,
- * -HOLT_ENO_MEMORY. See holt_error_exit_code.
+ * cwd; -HOLT_ELIMIT for too much argv and env or too many execs; -HOLT_EGUEST_LOST where the box
+ * ended under this handle; -HOLT_ECLOSED for a box that does not run; -HOLT_EBUSY for a paused one;
+ * -HOLT_ETIMEOUT where the guest does not answer within 30 s; -HOLT_ECANCELLED, -HOLT_ENO_MEMORY.
+ * See holt_error_exit_code.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
  * Blocks: until the guest answers, at most 30 s.
@@ -233,8 +235,8 @@ HOLT_API uint32_t holt_exec_number(holt_exec *exec);
  * Blocks: at most 30 s.
  * Since: 0.1
  */
-HOLT_API int holt_exec_attach(holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret,
-	holt_error **reterr);
+HOLT_API int holt_exec_attach(
+	holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret, holt_error **reterr);
 
 /**
  * holt_exec_gap - tell how much output was lost before holt_exec_attach.

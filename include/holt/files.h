@@ -13,8 +13,15 @@
  *                                          the source ends in "/.", copies what is inside
  *   a directory to a file                  is refused
  *
- * Symbolic links are copied as links. What is copied out can never leave the destination, whatever
- * the box does meanwhile; names are bytes. In the box, root does the work.
+ * A target that is a symbolic link means what it leads to. Beneath it nothing is followed: links
+ * are copied as links, a file takes the place of a file or link that is there, and a directory is
+ * merged into a directory but never into a link to one. A device or socket is no source and no
+ * target. What is copied out can never leave the destination, whatever the box does meanwhile;
+ * names are bytes. In the box, root does the work.
+ *
+ * Kept: modes, times, symbolic and hard links, fifos. On the host directories may be 256 deep
+ * (HOLT_ELIMIT beyond); of a file with several names that are more than 65,536, some become files
+ * of their own. A file that is interrupted is removed on the host, and what stood there is gone.
  */
 
 #include "box.h"
@@ -25,8 +32,8 @@ extern "C" {
 
 enum holt_copy_flags {
 	HOLT_COPY_FOLLOW = 1 << 0, /* a source that is a symbolic link means its target */
-	HOLT_COPY_ARCHIVE = 1 << 1 /* keep owner and group (out: needs root); otherwise root owns what
-				      is copied in, and the caller what is copied out */
+	HOLT_COPY_ARCHIVE = 1 << 1 /* keep owner and group (out: needs root); otherwise root owns
+				      what is copied in, and the caller what is copied out */
 };
 
 /**

@@ -37,8 +37,8 @@ static int check_hostname(const char *name, holt_error **reterr)
 			"hostname must have 1 to %u characters and not begin with '-'",
 			HOSTNAME_LEN_MAX);
 	if (strspn(name, letters) != len)
-		return err_make(reterr, HOLT_EINVALID,
-			"hostname may hold letters, digits and '-' only");
+		return err_make(
+			reterr, HOLT_EINVALID, "hostname may hold letters, digits and '-' only");
 	return 0;
 }
 
@@ -67,8 +67,8 @@ static int check_options(holt_box_options *o, holt_error **reterr)
 			 HOLT_DISK_BYTES_MAX, reterr)) < 0 ||
 		(r = check_range("log size in bytes", o->log_bytes, HOLT_LOG_BYTES_MIN,
 			 HOLT_LOG_BYTES_MAX, reterr)) < 0 ||
-		(r = check_range("stop signal", (uint64_t)(int64_t)o->stop_signal, 0, 64,
-			 reterr)) < 0 ||
+		(r = check_range("stop signal", (uint64_t)(int64_t)o->stop_signal, 0, 64, reterr)) <
+			0 ||
 		(r = check_grace(o->stop_grace_ms, HOLT_STOP_GRACE_MS_DEFAULT, &o->stop_grace_ms,
 			 reterr)) < 0)
 		return r;
@@ -211,8 +211,8 @@ HOLT_API int holt_box_start(holt_box *box, const holt_start_options *options,
 	int r = options_read(&o, sizeof o, sizeof o, options, "holt_start_options", reterr);
 	o.boot_timeout_ms = o.boot_timeout_ms ? o.boot_timeout_ms : HOLT_BOOT_TIMEOUT_MS_DEFAULT;
 	if (r == 0)
-		r = check_range("boot time-out in ms", o.boot_timeout_ms, 1, BOOT_TIMEOUT_MS_MAX,
-			reterr);
+		r = check_range(
+			"boot time-out in ms", o.boot_timeout_ms, 1, BOOT_TIMEOUT_MS_MAX, reterr);
 	if (r == 0 && (o.flags & ~(uint32_t)HOLT_START_DETACHED))
 		r = err_make(reterr, HOLT_EINVALID, "unknown flags 0x%x", o.flags);
 	if (r < 0) {
@@ -241,8 +241,7 @@ HOLT_API int holt_box_kill(holt_box *box, int signal_nr, holt_error **reterr)
 	if (!box)
 		return api_null("box", reterr);
 	if (signal_nr < 1 || signal_nr > 64)
-		return err_make(
-			reterr, HOLT_EINVALID, "%d is no signal from 1 to 64", signal_nr);
+		return err_make(reterr, HOLT_EINVALID, "%d is no signal from 1 to 64", signal_nr);
 	return box_kill(box, (uint32_t)signal_nr, reterr);
 }
 
@@ -330,7 +329,11 @@ HOLT_API int holt_log_next(holt_log_reader *log, uint64_t timeout_ms, holt_cance
 	holt_error **reterr)
 {
 	if (!log || !ret_data || !ret_len || !ret_stream)
-		return api_null(!log ? "log" : !ret_data ? "ret_data" : "ret_len", reterr);
+		return api_null(!log        ? "log"
+				: !ret_data ? "ret_data"
+				: !ret_len  ? "ret_len"
+					    : "ret_stream",
+			reterr);
 	return box_log_next(
 		log, timeout_ms, cancel, ret_data, ret_len, ret_stream, ret_time_ns, reterr);
 }

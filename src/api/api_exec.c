@@ -49,9 +49,14 @@ int exec_wish_read(const holt_exec_options *options, struct exec_wish *ret, holt
 		.flags = (o.flags & HOLT_EXEC_STDIN ? WIRE_EXEC_STDIN : 0u) |
 			 (tty ? WIRE_EXEC_TTY : 0u) |
 			 (o.flags & HOLT_EXEC_KEEP ? WIRE_EXEC_KEEP : 0u)};
-	ret->limits = (struct process){.timeout_ms = o.timeout_ms,
-		.rows = !tty ? 0 : o.rows ? o.rows : ROWS_DEFAULT,
-		.cols = !tty ? 0 : o.cols ? o.cols : COLS_DEFAULT,
+	/* Longer than a machine lives is without limit, as HOLT_FOREVER says. */
+	ret->limits = (struct process){.timeout_ms = o.timeout_ms > INT64_MAX ? 0 : o.timeout_ms,
+		.rows = !tty     ? 0
+			: o.rows ? o.rows
+				 : ROWS_DEFAULT,
+		.cols = !tty     ? 0
+			: o.cols ? o.cols
+				 : COLS_DEFAULT,
 		.pids_max = o.pids_max ? o.pids_max : HOLT_PIDS_MAX_DEFAULT,
 		.replay = o.replay_bytes ? o.replay_bytes : HOLT_REPLAY_BYTES_DEFAULT};
 	ret->cancel = o.cancel;
@@ -65,7 +70,7 @@ static int start(holt_box *box, const struct exec_wish *w, holt_exec **ret, holt
 	int r = process_build(&box->rec.config, box->rec.hostname, &w->wish, &process, reterr);
 
 	if (r == 0)
-		r = box_connect(box, &session, reterr);
+		r = box_connect(box, DOOR_WAIT_MS, &session, reterr);
 	if (r == 0) {
 		process.timeout_ms = w->limits.timeout_ms;
 		process.rows = w->limits.rows;
@@ -98,14 +103,14 @@ HOLT_API uint32_t holt_exec_number(holt_exec *exec)
 	return exec ? exec_number(exec) : 0;
 }
 
-HOLT_API int holt_exec_attach(holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret,
-	holt_error **reterr)
+HOLT_API int holt_exec_attach(
+	holt_box *box, uint32_t number, holt_cancel *cancel, holt_exec **ret, holt_error **reterr)
 {
 	struct session *session = NULL;
 
 	if (!box || !ret)
 		return api_null(box ? "ret" : "box", reterr);
-	const int r = box_connect(box, &session, reterr);
+	const int r = box_connect(box, DOOR_WAIT_MS, &session, reterr);
 	return r < 0 ? r : exec_attach(session, number, cancel, ret, reterr);
 }
 

@@ -23,7 +23,7 @@ static int begin(holt_box *box, const char *box_path, uint32_t flags, struct ses
 		err_hint(reterr, "paths in a box begin with '/'");
 		return r;
 	}
-	return box_connect(box, ret, reterr);
+	return box_connect(box, DOOR_WAIT_MS, ret, reterr);
 }
 
 static int check_host_path(const char *path, holt_error **reterr)
@@ -68,6 +68,7 @@ static int check_fd(int fd, holt_error **reterr)
 		return 0;
 	(void)err_make(reterr, HOLT_EINVALID, "fd is not a descriptor");
 	err_stage(reterr, "options");
+	err_hint(reterr, "open the archive first");
 	return -HOLT_EINVALID;
 }
 

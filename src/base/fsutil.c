@@ -133,7 +133,8 @@ int fs_replace(int dirfd_, const char *name, const void *data, size_t len, mode_
 
 	if (!temp)
 		return -ENOMEM;
-	auto_fd fd = openat(dirfd_, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	auto_fd fd = openat(
+		dirfd_, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return -errno;
 	int r = fd_write_full(fd, data, len);

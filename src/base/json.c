@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -135,37 +136,51 @@ static int nibble(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The bytes of a string or a hex object in fresh memory; NULL where it is neither. */
-static char *bytes_of(const json_t *value)
+static int bytes_of_hex(const char *hex, char **ret)
 {
-	const char *hex = json_string_value(json_object_get(value, "hex"));
+	const size_t len = strlen(hex) / 2;
+	auto_free char *bytes = mem_zalloc(len + 1);
 
-	if (json_is_string(value))
-		return str_dup(json_string_value(value));
-	const size_t len = hex ? strlen(hex) / 2 : 0;
-	char *bytes = hex ? mem_zalloc(len + 1) : NULL;
-	for (size_t i = 0; bytes && i < len; i++) {
+	if (!bytes)
+		return -ENOMEM;
+	if (hex[2 * len])
+		return -EINVAL; /* half a byte */
+	for (size_t i = 0; i < len; i++) {
 		const int high = nibble(hex[2 * i]);
 		const int low = nibble(hex[2 * i + 1]);
 
-		if (high < 0 || low < 0 || high + low == 0) {
-			mem_free(bytes);
-			return NULL;
-		}
+		if (high < 0 || low < 0 || high + low == 0)
+			return -EINVAL;
 		bytes[i] = (char)(high << 4 | low);
 	}
-	return bytes;
+	*ret = take_ptr(bytes);
+	return 0;
+}
+
+/* The bytes of a string or a hex object in fresh memory: 0, -ENOMEM, or -EINVAL where it is
+ * neither. */
+static int bytes_of(const json_t *value, char **ret)
+{
+	const char *text = json_string_value(value);
+	const char *hex = json_string_value(json_object_get(value, "hex"));
+
+	if (hex)
+		return bytes_of_hex(hex, ret);
+	if (!text || strlen(text) != json_string_length(value))
+		return -EINVAL;
+	*ret = str_dup(text);
+	return *ret ? 0 : -ENOMEM;
 }
 
 int json_get_bytes(const json_t *obj, const char *key, char **ret, holt_error **reterr)
 {
 	const json_t *value = member(obj, key);
-	char *bytes = value ? bytes_of(value) : NULL;
 
-	if (value && !bytes)
-		return err_make(reterr, HOLT_EINVALID, "'%s' is not a string", key);
-	*ret = bytes;
-	return 0;
+	*ret = NULL;
+	const int r = value ? bytes_of(value, ret) : 0;
+	if (r == -ENOMEM)
+		return err_nomem(reterr);
+	return r < 0 ? err_make(reterr, HOLT_EINVALID, "'%s' is not a string", key) : 0;
 }
 
 int json_get_list(const json_t *obj, const char *key, char ***ret, holt_error **reterr)
@@ -176,15 +191,19 @@ int json_get_list(const json_t *obj, const char *key, char ***ret, holt_error **
 	*ret = NULL;
 	if (!value)
 		return 0;
+	if (!json_is_array(value))
+		return err_make(reterr, HOLT_EINVALID, "'%s' is not a list", key);
 	char **list = mem_array(n + 1, sizeof *list);
 	if (!list)
 		return err_nomem(reterr);
 	for (size_t i = 0; i < n; i++) {
-		list[i] = bytes_of(json_array_get(value, i));
-		if (!list[i]) {
+		const int r = bytes_of(json_array_get(value, i), &list[i]);
+
+		if (r < 0) {
 			strv_free(list);
-			return err_make(reterr, HOLT_EINVALID, "item %zu of '%s' is not a string",
-				i, key);
+			return r == -ENOMEM ? err_nomem(reterr)
+					    : err_make(reterr, HOLT_EINVALID,
+						      "item %zu of '%s' is not a string", i, key);
 		}
 	}
 	*ret = list;

@@ -26,8 +26,9 @@ int json_get_int(const json_t *obj, const char *key, int64_t min, int64_t max, i
  * where it is missing or null. Strings with NUL inside are refused. */
 int json_get_strv(const json_t *obj, const char *key, char ***ret, holt_error **reterr);
 
-/* Strings of any bytes but NUL: valid UTF-8 as a JSON string, all else as {"hex": "..."}. The second
- * gives fresh memory, *ret is NULL where the member is missing or null; likewise for lists. */
+/* Strings of any bytes but NUL: valid UTF-8 as a JSON string, all else as {"hex": "..."}. The
+ * second gives fresh memory, *ret is NULL where the member is missing or null; likewise for lists.
+ */
 json_t *json_from_bytes(const char *s);
 json_t *json_from_list(const char *const *list);
 int json_get_bytes(const json_t *obj, const char *key, char **ret, holt_error **reterr);

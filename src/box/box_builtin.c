@@ -18,7 +18,7 @@ int box_builtin_start(struct session *s, const char *const *argv, bool stdin_str
 	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr)
 {
 	char cwd[] = "/";
-	char user[] = "0";
+	char user[] = ""; /* root */
 	char *env[] = {NULL};
 	const struct process p = {.argv = strv_dup(argv),
 		.env = env,

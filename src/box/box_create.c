@@ -22,6 +22,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/fd.h"
+#include "base/fsutil.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "box/event_log.h"
@@ -57,9 +58,8 @@ void box_close(struct holt_box *b)
 {
 	if (!b)
 		return;
-	const bool ours = b->owner_fd >= 0;
 	b->owner_fd = fd_close(b->owner_fd);
-	if (ours && b->session)
+	if (b->ours && b->session)
 		(void)session_wait_gone(b->session, CLOSE_TIMEOUT_MS, NULL);
 	session_close(b->session);
 	while (b->ended) {
@@ -71,7 +71,7 @@ void box_close(struct holt_box *b)
 	}
 	/* Normally the keeper has removed it; a killed one could not. What is still held now goes
 	 * with the next process that opens the home. */
-	if (ours && !b->rec.keep && b->dir.fd < 0 &&
+	if (b->ours && !b->rec.keep && b->dir.fd < 0 &&
 		box_dir_lock(b->home->boxes_fd, b->rec.id, VM_END_WAIT_MS, &b->dir) == -ENOENT)
 		(void)box_index_remove(b->home->boxes, b->rec.id, NULL);
 	if (b->dir.fd >= 0 && !b->rec.keep)
@@ -119,7 +119,8 @@ static uint32_t stop_signal_of(const struct image_config *c)
 	return 15;
 }
 
-static int copy_config(const struct image_config *from, struct image_config *to, holt_error **reterr)
+static int copy_config(
+	const struct image_config *from, struct image_config *to, holt_error **reterr)
 {
 	/* Its own lists are freed by the image. */
 	union {
@@ -201,8 +202,7 @@ static int add_entry(struct holt_home *home, const struct box_record *r, holt_er
 		auto_free char *holder = NULL;
 		auto_error error = NULL;
 
-		code = box_index_add(
-			home->boxes, &entry, r->created_ns, r->keep, &holder, &error);
+		code = box_index_add(home->boxes, &entry, r->created_ns, r->keep, &holder, &error);
 		if (code < 0 && (i == 1 || !box_free_name(home, holder)))
 			return err_take(reterr, take_ptr(error));
 	}
@@ -214,7 +214,8 @@ static int make_files(struct holt_home *home, const struct image *img, const str
 {
 	const int code = image_link_rootfs(home->images, img, d->fd, "rootfs", reterr);
 
-	return code < 0 ? code : disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr);
+	return code < 0 ? code
+			: disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr);
 }
 
 static int create_locked(struct holt_box *b, const char *ref, const struct image *img,
@@ -266,17 +267,27 @@ int box_create(struct holt_home *home, const char *ref, const struct box_wish *w
 
 /* ---- removing ---- */
 
+/* Both halves of a box. On a full disk even an entry cannot go: the directory first, which gives
+ * the room; an entry that stays behind it is removed by the next sweep. */
+static int discard_both(struct holt_home *home, struct box_dir *d, holt_error **reterr)
+{
+	auto_error error = NULL;
+	int code = box_index_remove(home->boxes, d->id, &error);
+
+	if (code < 0 && code != -HOLT_ELIMIT)
+		return err_take(reterr, take_ptr(error));
+	const int r = box_dir_destroy(home->boxes_fd, d);
+	if (r < 0)
+		return err_errno(reterr, -r, "cannot remove the directory of the box");
+	return code < 0 ? box_index_remove(home->boxes, d->id, reterr) : 0;
+}
+
 int box_discard(struct holt_home *home, struct box_dir *d, holt_error **reterr)
 {
-	char id[sizeof d->id];
-	int code = box_index_remove(home->boxes, d->id, reterr);
+	const int code = discard_both(home, d, reterr);
 
-	(void)snprintf(id, sizeof id, "%s", d->id);
-	if (code == 0) {
-		const int r = box_dir_destroy(home->boxes_fd, d);
-		code = r < 0 ? err_errno(reterr, -r, "cannot remove the directory of the box") : 0;
-		event_tell(home->fd, "destroy", id, NULL, NULL);
-	}
+	if (code == 0)
+		event_tell(home->fd, "destroy", d->id, NULL, NULL);
 	return code;
 }
 
@@ -287,11 +298,17 @@ static void sweep_dir(struct holt_home *home, const char *id)
 	bool there = false;
 	bool keep = false;
 
-	if (box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
+	/* One that was made since the listing is let alone: its lock would look like a start. */
+	if (box_index_look(home->boxes, id, &there, &keep, NULL) < 0 || keep ||
+		box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
 		return;
-	/* Looked up under the lock: it may just have been made. */
-	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep)
-		(void)box_discard(home, &d, NULL);
+	/* Looked up again under the lock: it may just have been made. */
+	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep) {
+		if (there)
+			(void)box_discard(home, &d, NULL);
+		else
+			(void)!box_dir_destroy(home->boxes_fd, &d);
+	}
 	box_dir_close(&d);
 }
 
@@ -316,7 +333,9 @@ static void sweep_dirs(struct holt_home *home, char **kept)
 	while ((entry = readdir(dir))) {
 		const char *id = entry->d_name;
 
-		if (id[0] != '.' && !bsearch(&id, kept, n, sizeof *kept, compare_ids))
+		if (box_dir_is_gone(id))
+			(void)!fs_remove_tree(home->boxes_fd, id);
+		else if (id[0] != '.' && !bsearch(&id, kept, n, sizeof *kept, compare_ids))
 			sweep_dir(home, id);
 	}
 	(void)closedir(dir);

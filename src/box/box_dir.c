@@ -12,11 +12,14 @@
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
+#include "base/str.h"
 #include "base/banned.h"
 
-#define BOX_ID_LEN 16
+#define BOX_ID_LEN  16
+#define GONE_SUFFIX ".gone" /* of a directory that is being removed */
 /* Another process may sweep a directory between its birth and its lock. */
 #define BOX_DIR_TRIES 8
+#define GONE_TRIES    8
 
 static int try_make(int boxes_fd, struct box_dir *d)
 {
@@ -74,6 +77,17 @@ static int lock_within(int dir, const char *name, uint64_t deadline_ms)
 	}
 }
 
+/* Its last holder may have removed it while we waited. */
+static bool still_named(int boxes_fd, const struct box_dir *d)
+{
+	struct stat held;
+	struct stat named;
+
+	return fstat(d->fd, &held) == 0 &&
+	       fstatat(boxes_fd, d->id, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
 int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir *ret)
 {
 	const uint64_t deadline_ms = clock_mono_ms() + wait_ms;
@@ -91,6 +105,8 @@ int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir 
 		d.vm_lock = lock_within(d.fd, "vm.lock", deadline_ms);
 	if (r == 0 && d.vm_lock < 0)
 		r = d.vm_lock;
+	if (r == 0 && !still_named(boxes_fd, &d))
+		r = -ENOENT;
 	if (r < 0) {
 		box_dir_close(&d);
 		return r == -EWOULDBLOCK ? -EBUSY : r;
@@ -99,10 +115,29 @@ int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir 
 	return 0;
 }
 
+bool box_dir_is_gone(const char *name)
+{
+	return str_ends(name, GONE_SUFFIX);
+}
+
+int box_dir_remove(int boxes_fd, const char *id)
+{
+	char gone[sizeof((struct box_dir *)0)->id + sizeof GONE_SUFFIX];
+
+	(void)snprintf(gone, sizeof gone, "%s" GONE_SUFFIX, id);
+	/* At once, so that nobody ever finds half a box, or makes new locks in one. */
+	if (renameat(boxes_fd, id, boxes_fd, gone) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	int r = fs_remove_tree(boxes_fd, gone);
+	/* Who waited for a lock in it may just have made one. */
+	for (int i = 0; i < GONE_TRIES && (r == -ENOTEMPTY || r == -EEXIST); i++)
+		r = fs_remove_tree(boxes_fd, gone);
+	return r;
+}
+
 int box_dir_destroy(int boxes_fd, struct box_dir *d)
 {
-	/* The locks go last: nobody may take what is being removed. */
-	const int r = fs_remove_tree(boxes_fd, d->id);
+	const int r = box_dir_remove(boxes_fd, d->id);
 
 	box_dir_close(d);
 	return r;

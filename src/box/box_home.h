@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "box/box_index.h"
+#include "box/executor.h"
 #include "box/loop.h"
 #include "image/images.h"
 
@@ -25,6 +26,7 @@ struct holt_home {
 	char *cache_dir;
 	struct image_store *images;
 	struct loop *loop;
+	struct executor *executor;
 };
 
 /* The directory that is used for @path (NULL: the default), absolute, in fresh memory. */

@@ -199,8 +199,7 @@ static int find_locked(
 	return code;
 }
 
-int box_index_find(
-	struct box_index *x, const char *ref, struct box_entry *ret, holt_error **reterr)
+int box_index_find(struct box_index *x, const char *ref, struct box_entry *ret, holt_error **reterr)
 {
 	lock(x);
 	return unlock(x, find_locked(x, ref, ret, reterr));
@@ -225,8 +224,7 @@ static int list_locked(
 			break;
 		}
 		if (n == cap) {
-			struct box_entry *more =
-				mem_resize(list, cap ? 2 * cap : 32, sizeof *list);
+			struct box_entry *more = mem_resize(list, cap ? 2 * cap : 32, sizeof *list);
 			if (!more) {
 				code = err_nomem(reterr);
 				break;
@@ -248,15 +246,14 @@ static int list_locked(
 	return code;
 }
 
-int box_index_list(
-	struct box_index *x, struct box_entry **ret, size_t *ret_n, holt_error **reterr)
+int box_index_list(struct box_index *x, struct box_entry **ret, size_t *ret_n, holt_error **reterr)
 {
 	lock(x);
 	return unlock(x, list_locked(x, ret, ret_n, reterr));
 }
 
-int box_index_look(struct box_index *x, const char *id, bool *ret_there, bool *ret_keep,
-	holt_error **reterr)
+int box_index_look(
+	struct box_index *x, const char *id, bool *ret_there, bool *ret_keep, holt_error **reterr)
 {
 	int64_t keep = -1;
 
@@ -306,9 +303,8 @@ static int ids_locked(struct box_index *x, const char *sql, char ***ret, holt_er
 int box_index_kept(struct box_index *x, bool keep, char ***ret, holt_error **reterr)
 {
 	lock(x);
-	return unlock(x,
-		ids_locked(x,
-			keep ? "SELECT id FROM boxes WHERE keep = 1 ORDER BY id"
-			     : "SELECT id FROM boxes WHERE keep = 0 ORDER BY id",
-			ret, reterr));
+	return unlock(x, ids_locked(x,
+				 keep ? "SELECT id FROM boxes WHERE keep = 1 ORDER BY id"
+				      : "SELECT id FROM boxes WHERE keep = 0 ORDER BY id",
+				 ret, reterr));
 }

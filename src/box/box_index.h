@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 /*
- * The index of the boxes of a home: id, name, and the record (box_record.h) of each. An entry is made
- * after the box's directory is complete, and goes before the directory does. Any thread, any number
- * of processes.
+ * The index of the boxes of a home: id, name, and the record (box_record.h) of each. An entry is
+ * made after the box's directory is complete, and goes before the directory does. Any thread, any
+ * number of processes.
  */
 struct box_index;
 
@@ -35,11 +35,10 @@ int box_index_remove(struct box_index *x, const char *id, holt_error **reterr);
 int box_index_find(
 	struct box_index *x, const char *ref, struct box_entry *ret, holt_error **reterr);
 /* All, newest first. */
-int box_index_list(
-	struct box_index *x, struct box_entry **ret, size_t *ret_n, holt_error **reterr);
+int box_index_list(struct box_index *x, struct box_entry **ret, size_t *ret_n, holt_error **reterr);
 /* Whether there is an entry, and whether its box is kept after its end. */
-int box_index_look(struct box_index *x, const char *id, bool *ret_there, bool *ret_keep,
-	holt_error **reterr);
+int box_index_look(
+	struct box_index *x, const char *id, bool *ret_there, bool *ret_keep, holt_error **reterr);
 /* The ids of the boxes that are kept, or of those that are not; in order, NULL-terminated
  * (strv_free). */
 int box_index_kept(struct box_index *x, bool keep, char ***ret, holt_error **reterr);

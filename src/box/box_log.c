@@ -39,8 +39,8 @@ static bool open_for_writing(struct box_log *l)
 
 	if (l->fd >= 0)
 		return true;
-	l->fd = openat(l->dir, LOG_FILE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
-		0600);
+	l->fd = openat(
+		l->dir, LOG_FILE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	l->size = l->fd >= 0 && fstat(l->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
 	return l->fd >= 0;
 }
@@ -56,8 +56,8 @@ void box_log_write(struct box_log *l, enum wire_channel channel, const uint8_t *
 		const uint8_t *in;
 		void *out;
 	} bytes = {.in = data};
-	const struct iovec parts[] = {
-		{.iov_base = &head, .iov_len = sizeof head}, {.iov_base = bytes.out, .iov_len = len}};
+	const struct iovec parts[] = {{.iov_base = &head, .iov_len = sizeof head},
+		{.iov_base = bytes.out, .iov_len = len}};
 
 	if (len == 0 || !open_for_writing(l))
 		return;

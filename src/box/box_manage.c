@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What can be done with a box that exists: find, look, stop, kill, pause, wait, rename, remove,
- * measure. Looking reads small files only and never waits for a keeper; everything else asks it, and
- * what it does not do in time is done without it.
+ * measure. Looking reads small files only and never waits for a keeper; everything else asks it,
+ * and what it does not do in time is done without it.
  */
 #include "box/lifecycle.h"
 
@@ -27,12 +27,13 @@
 #define STOP_MARGIN_MS  1500 /* beyond the grace, before the keeper is killed */
 #define KILL_TIMEOUT_MS 3000
 #define LOCK_WAIT_MS    3000
+#define KNOCK_WAIT_MS   500 /* for a keeper that hangs, while waiting for the end of its box */
 #define LOOK_PAUSE_MS   20 /* between looks at a box whose keeper is not to be reached */
 
 /* ---- finding ---- */
 
-static int handle_of(struct holt_home *home, struct box_entry *e, struct holt_box **ret,
-	holt_error **reterr)
+static int handle_of(
+	struct holt_home *home, struct box_entry *e, struct holt_box **ret, holt_error **reterr)
 {
 	struct holt_box *b = NULL;
 	int r = box_handle(home, &b, reterr);
@@ -103,6 +104,9 @@ void box_list_free(struct holt_box **list, size_t n)
 void box_look(struct holt_box *b, struct box_state *ret)
 {
 	box_state_look(b->home->boxes_fd, b->rec.id, ret);
+	/* It is we who hold the lock. */
+	if (ret->phase == BOX_STARTING && b->dir.fd >= 0)
+		ret->phase = BOX_CREATED;
 }
 
 static bool runs(const struct box_state *s)
@@ -123,8 +127,8 @@ static int put_state(json_t *doc, const struct holt_box *b, const struct box_sta
 		json_object_set_new(state, "text", json_string(s->text)) < 0 ||
 		json_object_set_new(state, "hello_us", json_integer((json_int_t)s->hello_us)) < 0 ||
 		json_object_set_new(state, "ready_us", json_integer((json_int_t)s->ready_us)) < 0 ||
-		json_object_set_new(doc, "name", b->rec.name ? json_string(b->rec.name) : json_null()) <
-			0) {
+		json_object_set_new(
+			doc, "name", b->rec.name ? json_string(b->rec.name) : json_null()) < 0) {
 		json_decref(state);
 		return -ENOMEM;
 	}
@@ -199,17 +203,20 @@ static int end_by_force(struct holt_box *b, enum box_end why, holt_error **reter
 }
 
 /* Ask for the end and wait for it. */
-static int end_by_keeper(struct holt_box *b, const struct wire_msg *msg, uint64_t timeout_ms,
-	holt_error **reterr)
+static int end_by_keeper(
+	struct holt_box *b, const struct wire_msg *msg, uint64_t timeout_ms, holt_error **reterr)
 {
+	const uint64_t deadline_ms = session_deadline(timeout_ms);
 	struct session *s = NULL;
 	struct session_end end = {0};
-	int r = box_reach(b, &s, reterr);
+	int r = box_reach(b, timeout_ms, &s, reterr);
+	const uint64_t now_ms = clock_mono_ms();
 
 	if (r == 0)
 		r = session_tell(s, msg, reterr);
 	if (r == 0)
-		r = session_wait_end(s, timeout_ms, NULL, &end, reterr);
+		r = session_wait_end(
+			s, deadline_ms > now_ms ? deadline_ms - now_ms : 0, NULL, &end, reterr);
 	if (r == 0)
 		(void)session_wait_gone(s, ASK_TIMEOUT_MS, NULL);
 	return r;
@@ -229,8 +236,12 @@ static int box_finish(struct holt_box *b, const struct wire_msg *msg, enum box_e
 	if (end_by_keeper(b, msg, timeout_ms, &error) == 0)
 		return 0;
 	/* It may have ended by itself at the same time. */
-	if (holt_error_code(error) == HOLT_ECLOSED && wait_stopped(b, KILL_TIMEOUT_MS, &s))
+	const int code = holt_error_code(error);
+	if (code == HOLT_ECLOSED && wait_stopped(b, KILL_TIMEOUT_MS, &s))
 		return 0;
+	/* A keeper that answers is not ended by force where good order was asked for. */
+	if (why == BOX_END_STOPPED && code != HOLT_ECLOSED && code != HOLT_ETIMEOUT)
+		return err_take(reterr, take_ptr(error));
 	return end_by_force(b, why, reterr);
 }
 
@@ -261,7 +272,7 @@ int box_kill(struct holt_box *b, uint32_t signo, holt_error **reterr)
 		r = err_make(reterr, HOLT_ECLOSED, "the box does not run");
 	else if (signo == SIGKILL)
 		r = box_finish(b, &msg, BOX_END_KILLED, KILL_TIMEOUT_MS, reterr);
-	else if ((r = box_connect(b, &s, reterr)) == 0)
+	else if ((r = box_connect(b, DOOR_WAIT_MS, &s, reterr)) == 0)
 		r = session_ask(s, &msg, ASK_TIMEOUT_MS, NULL, NULL, reterr);
 	if (r < 0) {
 		err_stage(reterr, "kill");
@@ -287,11 +298,13 @@ int box_wait(struct holt_box *b, uint64_t timeout_ms, holt_cancel *cancel, struc
 			return err_make(reterr, HOLT_ETIMEOUT, "the box did not end in time");
 		if (cancel_fired(cancel))
 			return err_make(reterr, HOLT_ECANCELLED, "waiting was cancelled");
-		if (box_reach(b, &s, NULL) < 0) {
+		/* Short, so that a cancellation is seen. */
+		const uint64_t left_ms = deadline_ms - now_ms;
+		if (box_reach(b, left_ms < KNOCK_WAIT_MS ? left_ms : KNOCK_WAIT_MS, &s, NULL) < 0) {
 			nap(LOOK_PAUSE_MS);
 			continue;
 		}
-		const int r = session_wait_end(s, deadline_ms - now_ms, cancel, &end, reterr);
+		const int r = session_wait_end(s, left_ms, cancel, &end, reterr);
 		if (r < 0)
 			return r;
 		if (!end.told)
@@ -314,7 +327,7 @@ int box_pause(struct holt_box *b, bool on, holt_error **reterr)
 {
 	const struct wire_msg msg = {.op = WIRE_OP_pause, .pause = {.on = on}};
 	struct session *s = NULL;
-	int r = box_connect(b, &s, reterr);
+	int r = box_connect(b, DOOR_WAIT_MS, &s, reterr);
 
 	if (r == 0)
 		r = session_ask(s, &msg, ASK_TIMEOUT_MS, NULL, NULL, reterr);
@@ -375,16 +388,31 @@ static int remove_stopped(struct holt_box *b, holt_error **reterr)
 	return r;
 }
 
+/* A lock without a keeper's word is held by a start, another removal, or a process that cleans up:
+ * see what becomes of it. */
+static void look_settled(struct holt_box *b, struct box_state *ret)
+{
+	const uint64_t start_ms = clock_mono_ms();
+
+	for (box_look(b, ret); ret->phase == BOX_STARTING && ret->keeper_pid == 0 &&
+			       clock_mono_ms() - start_ms < LOCK_WAIT_MS;
+		box_look(b, ret))
+		nap(LOOK_PAUSE_MS);
+}
+
 int box_remove(struct holt_box *b, bool force, holt_error **reterr)
 {
 	struct box_state s;
 	int r = 0;
 
-	box_look(b, &s);
-	if (runs(&s) && b->dir.fd < 0 && !force) {
+	if (b->dir.fd >= 0) /* made by this handle, and locked by it */
+		s = (struct box_state){0};
+	else
+		look_settled(b, &s);
+	if (runs(&s) && !force) {
 		r = err_make(reterr, HOLT_EBUSY, "the box is %s", box_phase_name(s.phase));
 		err_hint(reterr, "stop it first, or use -f");
-	} else if (runs(&s) && b->dir.fd < 0) {
+	} else if (runs(&s)) {
 		r = box_finish(b,
 			&(struct wire_msg){.op = WIRE_OP_kill, .kill = {.signo = SIGKILL}},
 			BOX_END_KILLED, KILL_TIMEOUT_MS, reterr);
@@ -406,12 +434,12 @@ int box_ping(struct holt_box *b, uint64_t timeout_ms, uint64_t *ret_us, holt_err
 {
 	const struct wire_msg msg = {.op = WIRE_OP_ping, .ping = {.token = clock_mono_us()}};
 	struct session *s = NULL;
-	int r = box_connect(b, &s, reterr);
+	const uint64_t wait_ms = timeout_ms ? timeout_ms : ASK_TIMEOUT_MS;
+	int r = box_connect(b, wait_ms, &s, reterr);
 	const uint64_t start_us = clock_mono_us();
 
 	if (r == 0)
-		r = session_ask(
-			s, &msg, timeout_ms ? timeout_ms : ASK_TIMEOUT_MS, NULL, NULL, reterr);
+		r = session_ask(s, &msg, wait_ms, NULL, NULL, reterr);
 	if (r == 0 && ret_us)
 		*ret_us = clock_mono_us() - start_us;
 	return r;
@@ -436,7 +464,7 @@ int box_stats(struct holt_box *b, struct wire_stats_reply *ret, uint64_t *ret_ho
 {
 	struct session *s = NULL;
 	struct wire_msg answer = {0};
-	int r = box_connect(b, &s, reterr);
+	int r = box_connect(b, DOOR_WAIT_MS, &s, reterr);
 
 	if (r == 0)
 		r = session_ask(s, &(struct wire_msg){.op = WIRE_OP_stats}, ASK_TIMEOUT_MS, NULL,
@@ -444,6 +472,8 @@ int box_stats(struct holt_box *b, struct wire_stats_reply *ret, uint64_t *ret_ho
 	if (r < 0)
 		return r;
 	*ret = answer.stats_reply;
-	*ret_host_bytes = pss_of(b->ready.vmm_pid);
+	struct box_state now;
+	box_look(b, &now);
+	*ret_host_bytes = now.vmm_pid > 0 ? pss_of((uint32_t)now.vmm_pid) : 0;
 	return 0;
 }

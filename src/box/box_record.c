@@ -128,8 +128,7 @@ static int parse_program(const json_t *obj, struct process *p, holt_error **rete
 	uint64_t flags, rows, cols, pids, replay;
 	int r = get_number(obj, "flags", UINT32_MAX, &flags, reterr);
 
-	if (r < 0 ||
-		(r = get_number(obj, "timeout_ms", INT64_MAX, &p->timeout_ms, reterr)) < 0 ||
+	if (r < 0 || (r = get_number(obj, "timeout_ms", INT64_MAX, &p->timeout_ms, reterr)) < 0 ||
 		(r = get_number(obj, "rows", UINT16_MAX, &rows, reterr)) < 0 ||
 		(r = get_number(obj, "cols", UINT16_MAX, &cols, reterr)) < 0 ||
 		(r = get_number(obj, "pids_max", UINT32_MAX, &pids, reterr)) < 0 ||
@@ -184,7 +183,8 @@ static int parse_names(const json_t *doc, struct box_record *b, holt_error **ret
 	if (!id || strlen(id) >= sizeof b->id || !b->image || !b->hostname || !mac ||
 		sscanf(mac, "%2x:%2x:%2x:%2x:%2x:%2x", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5]) !=
 			6)
-		return err_make(reterr, HOLT_EINVALID, "its id, image, host name or MAC is missing");
+		return err_make(
+			reterr, HOLT_EINVALID, "its id, image, host name or MAC is missing");
 	(void)snprintf(b->id, sizeof b->id, "%s", id);
 	for (int i = 0; i < 6; i++)
 		b->mac[i] = (uint8_t)m[i];

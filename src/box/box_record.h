@@ -6,8 +6,8 @@
 #include "box/process.h"
 
 /*
- * All that is fixed when a box is made, as one JSON text in the index. It holds what is needed of the
- * image, so that the box does not depend on the image any more.
+ * All that is fixed when a box is made, as one JSON text in the index. It holds what is needed of
+ * the image, so that the box does not depend on the image any more.
  */
 struct box_record {
 	char id[33];

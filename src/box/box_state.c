@@ -116,11 +116,12 @@ static void get_text(const json_t *doc, const char *key, char *dst, size_t cap)
 		(void)snprintf(dst, cap, "%s", text);
 }
 
-static int64_t get_int(const json_t *doc, const char *key)
+/* A number that does not fit counts as missing. */
+static int64_t get_int(const json_t *doc, const char *key, int64_t max)
 {
 	int64_t value = 0;
 
-	(void)json_get_int(doc, key, 0, INT64_MAX, &value, NULL);
+	(void)json_get_int(doc, key, 0, max, &value, NULL);
 	return value;
 }
 
@@ -138,14 +139,14 @@ static int parse(const json_t *doc, struct box_state *s)
 		return -EINVAL;
 	s->phase = (enum box_phase)phase_nr;
 	s->end = (enum box_end)end_nr;
-	s->exit_code = (int)get_int(doc, "exit_code");
-	s->keeper_pid = (int)get_int(doc, "keeper_pid");
-	s->vmm_pid = (int)get_int(doc, "vmm_pid");
-	s->attempts = (uint32_t)get_int(doc, "attempts");
-	s->started_ns = (uint64_t)get_int(doc, "started_ns");
-	s->ended_ns = (uint64_t)get_int(doc, "ended_ns");
-	s->hello_us = (uint64_t)get_int(doc, "hello_us");
-	s->ready_us = (uint64_t)get_int(doc, "ready_us");
+	s->exit_code = (int)get_int(doc, "exit_code", INT32_MAX);
+	s->keeper_pid = (int)get_int(doc, "keeper_pid", INT32_MAX);
+	s->vmm_pid = (int)get_int(doc, "vmm_pid", INT32_MAX);
+	s->attempts = (uint32_t)get_int(doc, "attempts", UINT32_MAX);
+	s->started_ns = (uint64_t)get_int(doc, "started_ns", INT64_MAX);
+	s->ended_ns = (uint64_t)get_int(doc, "ended_ns", INT64_MAX);
+	s->hello_us = (uint64_t)get_int(doc, "hello_us", INT64_MAX);
+	s->ready_us = (uint64_t)get_int(doc, "ready_us", INT64_MAX);
 	get_text(doc, "accel", s->accel, sizeof s->accel);
 	get_text(doc, "text", s->text, sizeof s->text);
 	return 0;
@@ -170,27 +171,41 @@ static void set_lost(struct box_state *s)
 		"its keeper was killed, or the machine went down, before it could say more");
 }
 
-void box_state_look(int boxes, const char *name, struct box_state *ret)
+/* One look at the file: 0, -ENOENT, or another -errno where it says nothing. */
+static int read_state(int dir, struct box_state *ret)
 {
 	auto_free char *text = NULL;
 	auto_json doc = NULL;
 	size_t len = 0;
+	const int r = fs_read_file(dir, BOX_STATE_FILE, STATE_SIZE_MAX, &text, &len);
+
+	*ret = (struct box_state){0};
+	if (r < 0)
+		return r;
+	if (json_parse(text, len, STATE_SIZE_MAX, "state", &doc, NULL) < 0)
+		return -EINVAL;
+	return parse(doc, ret);
+}
+
+void box_state_look(int boxes, const char *name, struct box_state *ret)
+{
+	auto_fd dir = openat(boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	*ret = (struct box_state){.phase = BOX_GONE};
-	auto_fd dir = openat(boxes, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return;
-	const int r = fs_read_file(dir, BOX_STATE_FILE, STATE_SIZE_MAX, &text, &len);
-	if (r == -ENOENT) {
-		ret->phase = is_locked(dir, "keeper.lock") ? BOX_STARTING : BOX_CREATED;
+	int r = read_state(dir, ret);
+	if (r == 0 && ret->phase == BOX_EXITED)
 		return;
-	}
-	if (r < 0 || json_parse(text, len, STATE_SIZE_MAX, "state", &doc, NULL) < 0 ||
-		parse(doc, ret) < 0) {
-		*ret = (struct box_state){0};
-		set_lost(ret);
-		return;
-	}
-	if (ret->phase != BOX_EXITED && !is_locked(dir, "keeper.lock"))
+	const bool locked = is_locked(dir, "keeper.lock");
+	/* A keeper may have ended between the two looks; its last word stands now. */
+	if (!locked)
+		r = read_state(dir, ret);
+	/* A removed box loses its name first, then its files. */
+	if (!locked && faccessat(boxes, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		*ret = (struct box_state){.phase = BOX_GONE};
+	else if (r == -ENOENT)
+		*ret = (struct box_state){.phase = locked ? BOX_STARTING : BOX_CREATED};
+	else if (r < 0 || (!locked && ret->phase != BOX_EXITED))
 		set_lost(ret);
 }

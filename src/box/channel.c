@@ -26,6 +26,22 @@ static void handle_closed(uv_handle_t *handle)
 		ch->ops->on_closed(ch);
 }
 
+/* What channel_init has opened so far goes; libuv needs the memory until it says so. */
+static void undo_init(struct channel *ch)
+{
+	const int opened = ch->handles;
+
+	ch->closing = true;
+	for (int i = 0; i < 2; i++) {
+		if (i < opened)
+			uv_close((uv_handle_t *)&ch->lanes[i].poll, handle_closed);
+		else
+			ch->lanes[i].fd = fd_close(ch->lanes[i].fd);
+	}
+	if (opened == 0)
+		ch->ops->on_closed(ch);
+}
+
 static void lane_watch(struct channel_lane *l)
 {
 	int events = 0;
@@ -172,13 +188,7 @@ int channel_init(struct channel *ch, uv_loop_t *loop, enum wire_side side, int c
 			ch->handles++;
 	}
 	if (r < 0) {
-		/* Not in use yet: the caller keeps the memory, on_closed is not called. */
-		ch->closing = true;
-		for (int i = 0; i < 2; i++) {
-			if (i < ch->handles)
-				uv_close((uv_handle_t *)&ch->lanes[i].poll, NULL);
-			ch->lanes[i].fd = fd_close(ch->lanes[i].fd);
-		}
+		undo_init(ch);
 		return r;
 	}
 	for (int i = 0; i < 2; i++)

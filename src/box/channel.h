@@ -53,7 +53,8 @@ struct channel {
 	bool closing;
 };
 
-/* Take over two connected stream sockets (also on failure). Returns 0 or -errno. */
+/* Take over two connected stream sockets (also on failure). Returns 0 or -errno; after a failure,
+ * too, @ch belongs to the loop until on_closed (which may be called at once). */
 int channel_init(struct channel *ch, uv_loop_t *loop, enum wire_side side, int control_fd,
 	int bulk_fd, size_t out_max, const struct channel_ops *ops, void *user)
 	__attribute__((warn_unused_result));

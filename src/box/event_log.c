@@ -49,8 +49,8 @@ static void rotate(int home, int fd)
 static void append(int home, const char *text)
 {
 	auto_free char *line = str_printf("%s\n", text);
-	auto_fd fd = openat(home, EVENTS_FILE,
-		O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	auto_fd fd = openat(
+		home, EVENTS_FILE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 
 	if (fd < 0 || !line)
 		return;
@@ -134,6 +134,15 @@ static bool is_current(const struct holt_events *e)
 	       ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
+static ssize_t read_on(struct holt_events *e)
+{
+	const ssize_t n = read(e->fd, e->data + e->len, sizeof e->data - e->len);
+
+	if (n > 0)
+		e->len += (size_t)n;
+	return n < 0 ? -errno : n;
+}
+
 /* Read on. Returns how many bytes came, or -errno. */
 static ssize_t read_more(struct holt_events *e)
 {
@@ -148,14 +157,15 @@ static ssize_t read_more(struct holt_events *e)
 		return -errno;
 	if (e->fd < 0)
 		return 0;
-	const ssize_t n = read(e->fd, e->data + e->len, sizeof e->data - e->len);
-	if (n > 0) {
-		e->len += (size_t)n;
-	} else if (n == 0 && !is_current(e)) {
-		e->fd = fd_close(e->fd);
-		return open_file(e, EVENTS_FILE, 0) < 0 ? -errno : e->fd >= 0;
-	}
-	return n < 0 ? -errno : n;
+	ssize_t n = read_on(e);
+	if (n != 0 || is_current(e))
+		return n;
+	/* Its last line may have come between the two looks. */
+	n = read_on(e);
+	if (n != 0)
+		return n;
+	e->fd = fd_close(e->fd);
+	return open_file(e, EVENTS_FILE, 0) < 0 ? -errno : e->fd >= 0;
 }
 
 static const char *take_line(struct holt_events *e)

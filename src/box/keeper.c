@@ -18,21 +18,24 @@
  * the word to the clients, then their sockets: whoever sees their end-of-file finds everything in
  * place. A client that is still owed output of an ended program is waited for, without its VM.
  */
-#include "box/keeper_inside.h"
+#include "box/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/fsutil.h"
 #include "base/str.h"
+#include "box/box_dir.h"
 #include "box/event_log.h"
+#include "box/keeper_inside.h"
 #include "base/banned.h"
 
 #define FLUSH_STOP_MS    800u /* for the guest to flush when somebody waits for the stop */
@@ -120,7 +123,9 @@ static void leave_record(struct keeper *k)
 	k->record.vmm_pid = k->record.keeper_pid = 0;
 	(void)str_escape(k->record.text, sizeof k->record.text, e->text, strlen(e->text), false);
 	box_log_done(&k->log);
-	keeper_record(k, BOX_EXITED);
+	/* One that goes now is not to be seen as one that has ended and stays. */
+	if (k->spec.keep)
+		keeper_record(k, BOX_EXITED);
 	keeper_tell(k, "die",
 		json_pack("{s:i, s:s}", "exit_code", k->record.exit_code, "reason",
 			box_end_name(k->record.end)));
@@ -129,7 +134,7 @@ static void leave_record(struct keeper *k)
 	/* What cannot be removed now is removed by the next process that opens the home. */
 	auto_fd boxes = openat(KEEPER_FD_HOME, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (boxes >= 0)
-		(void)!fs_remove_tree(boxes, k->spec.id);
+		(void)!box_dir_remove(boxes, k->spec.id);
 	keeper_tell(k, "destroy", NULL);
 }
 
@@ -144,6 +149,10 @@ static void finish(struct keeper *k)
 	uv_close((uv_handle_t *)&k->term, NULL);
 	uv_close((uv_handle_t *)&k->watchdog, NULL);
 	uv_close((uv_handle_t *)&k->stopper, NULL);
+	uv_close((uv_handle_t *)&k->retry, NULL);
+	/* Who was held up by the guest is heard again: it may have credit for what it is owed. */
+	clients_resume(k, WIRE_CONTROL);
+	clients_resume(k, WIRE_BULK);
 	keeper_settle(k);
 }
 
@@ -276,20 +285,29 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 {
 	const bool program = relay_has_program(k->relay);
 
+	if (msg->kill.signo == SIGKILL && k->state == KEEPER_ENDING)
+		return; /* its end is the answer */
 	if (msg->kill.signo != SIGKILL) {
 		if (k->state != KEEPER_READY || !program)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_INVALID, ESRCH,
 				"the box has no program to send a signal to");
+		else if (k->waiting)
+			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_NO_SPACE, ENOSPC,
+				"the box waits for space on the host's disk");
 		else if (k->paused)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_PAUSED, EAGAIN,
 				"the box is paused");
-		else if (relay_signal_program(k->relay, msg->kill.signo, 0) == 0)
+		else if (relay_signal_program(k->relay, msg->kill.signo, 0) < 0)
+			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_LIMIT, EAGAIN,
+				"too much is waiting for the guest");
+		else {
 			(void)!relay_done(c->relay, msg->stream);
-		keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+			keeper_tell(k, "kill", json_pack("{s:i}", "signal", (int)msg->kill.signo));
+		}
 		return;
 	}
 	keeper_tell(k, "kill", json_pack("{s:i}", "signal", SIGKILL));
-	if (k->state != KEEPER_READY || !program || k->paused) {
+	if (k->state != KEEPER_READY || !program || k->paused || k->waiting) {
 		k->ending.reason = WIRE_END_KILLED;
 		keeper_stop(k, WIRE_END_KILLED, SIGKILL, 0);
 		return;
@@ -303,8 +321,7 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 
 /* ---- the program ---- */
 
-static void program_output(
-	void *user, enum wire_channel channel, const uint8_t *data, size_t len)
+static void program_output(void *user, enum wire_channel channel, const uint8_t *data, size_t len)
 {
 	struct keeper *k = user;
 
@@ -337,8 +354,8 @@ static void program_ended(void *user, const struct wire_msg *msg)
 		k->state = KEEPER_STOPPING;
 		e->reason = e->flags & WIRE_EXIT_OOM ? WIRE_END_OOM : WIRE_END_PROGRAM;
 		if (!e->text[0])
-			(void)snprintf(e->text, sizeof e->text, "its program ended with code %u",
-				e->code);
+			(void)snprintf(
+				e->text, sizeof e->text, "its program ended with code %u", e->code);
 		if (e->reason == WIRE_END_OOM)
 			keeper_tell(k, "oom", NULL);
 		keeper_record(k, BOX_STOPPING);
@@ -370,6 +387,15 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	keeper_tell(k, "start", NULL);
 }
 
+/* An owner that lets its box go and still waits for its end leaves the flush its time; one that is
+ * dead is not waited for. */
+void keeper_orphan(struct keeper *k)
+{
+	if (!k->orphaned || k->detached || (k->flushing && k->maker))
+		return;
+	keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+}
+
 static void on_watchdog(uv_timer_t *timer)
 {
 	machine_lost_timeout(timer->data);
@@ -382,8 +408,8 @@ static void on_owner(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	(void)uv_poll_stop(poll);
-	if (!k->detached)
-		keeper_stop(k, WIRE_END_OWNER_GONE, SIGKILL, 0);
+	k->orphaned = true;
+	keeper_orphan(k);
 }
 
 static void on_term(uv_signal_t *handle, int signum)
@@ -396,11 +422,11 @@ static void on_term(uv_signal_t *handle, int signum)
 
 static int init_handles(struct keeper *k)
 {
-	k->owner.data = k->term.data = k->watchdog.data = k->stopper.data = k;
+	k->owner.data = k->term.data = k->watchdog.data = k->stopper.data = k->retry.data = k;
 	if (uv_poll_init(&k->loop, &k->owner, KEEPER_FD_OWNER) < 0 ||
 		uv_signal_init(&k->loop, &k->term) < 0 ||
 		uv_timer_init(&k->loop, &k->watchdog) < 0 ||
-		uv_timer_init(&k->loop, &k->stopper) < 0)
+		uv_timer_init(&k->loop, &k->stopper) < 0 || uv_timer_init(&k->loop, &k->retry) < 0)
 		return -ENOMEM;
 	k->watchdog.timer_cb = on_watchdog;
 	k->stopper.timer_cb = on_stopper;
@@ -427,9 +453,26 @@ static int keeper_init(struct keeper *k)
 	(void)snprintf(k->record.accel, sizeof k->record.accel, "%s", k->spec.kvm ? "kvm" : "tcg");
 	keeper_record(k, BOX_STARTING);
 	int r = client_add(k, KEEPER_FD_CONTROL, KEEPER_FD_BULK);
+	k->maker = k->clients;
 	if (r == 0)
 		r = init_handles(k);
 	return r == 0 ? clients_listen(k) : r;
+}
+
+/* What came from the caller's process and is none of a keeper's business: its directory, which must
+ * not be in use for as long as a box lives, its mask, its limits. */
+static void own_surroundings(void)
+{
+	struct rlimit size;
+
+	(void)!chdir("/");
+	(void)umask(077);
+	if (getrlimit(RLIMIT_FSIZE, &size) == 0) {
+		size.rlim_cur = size.rlim_max;
+		(void)setrlimit(RLIMIT_FSIZE, &size);
+	}
+	/* A log that may not grow is an error like others. */
+	(void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 }
 
 int keeper_main(const struct vm_engine *engine)
@@ -438,6 +481,7 @@ int keeper_main(const struct vm_engine *engine)
 	auto_error error = NULL;
 
 	k.ending.hint = "";
+	own_surroundings();
 	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return 2;

@@ -19,7 +19,7 @@
 #include "base/banned.h"
 
 #define CLIENTS_MAX      256u
-#define BACKLOG          64
+#define BACKLOG          4096 /* of a keeper that hangs: who wants to kill it must get in, too */
 #define CLIENT_QUEUE_MAX (64u << 20) /* bytes waiting for a client that does not read */
 #define GUEST_QUEUE_HIGH (4u << 20) /* above this, clients are not read */
 #define KNOCKS_MAX       32u /* that have connected and said nothing yet */
@@ -36,9 +36,14 @@ void client_drop(struct keeper_client *c)
 	c->relay = NULL;
 	pause_client_gone(k, c);
 	channel_close(&c->ch);
+	if (k->maker == c) {
+		k->maker = NULL;
+		keeper_orphan(k);
+	}
 }
 
-static int client_command(struct keeper_client *c, const struct wire_msg *msg, const char **ret_what)
+static int client_command(
+	struct keeper_client *c, const struct wire_msg *msg, const char **ret_what)
 {
 	struct keeper *k = c->k;
 
@@ -168,26 +173,25 @@ void clients_resume(struct keeper *k, enum wire_lane lane)
 int client_add(struct keeper *k, int control_fd, int bulk_fd)
 {
 	struct keeper_client *c = mem_zalloc(sizeof *c);
-	int r = -ENOMEM;
+	struct relay_client *relay = c ? relay_client_add(k->relay, &c->ch) : NULL;
 
-	if (c)
-		c->relay = relay_client_add(k->relay, &c->ch);
-	if (!c || !c->relay) {
+	if (!relay) {
 		(void)fd_close(control_fd);
 		(void)fd_close(bulk_fd);
-	} else {
-		c->k = k;
-		r = channel_init(&c->ch, &k->loop, WIRE_AS_KEEPER, control_fd, bulk_fd,
-			CLIENT_QUEUE_MAX, &client_ops, c);
-	}
-	if (r < 0) {
-		if (c)
-			relay_client_remove(k->relay, c->relay);
 		mem_free(c);
-		return r;
+		return -ENOMEM;
 	}
+	c->k = k;
 	DL_APPEND(k->clients, c);
 	k->n_clients++;
+	const int r = channel_init(&c->ch, &k->loop, WIRE_AS_KEEPER, control_fd, bulk_fd,
+		CLIENT_QUEUE_MAX, &client_ops, c);
+	if (r < 0) {
+		/* client_closed frees the rest, or has done so. */
+		relay_client_remove(k->relay, relay);
+		return r;
+	}
+	c->relay = relay;
 	if (k->state == KEEPER_READY || k->state == KEEPER_STOPPING)
 		client_send_ready(c);
 	return 0;
@@ -237,7 +241,9 @@ static bool take_knock(int fd, struct keeper_knock *ret, int fds[2])
 		n_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(fds, CMSG_DATA(c), n_fds * sizeof(int));
 	}
-	return n == (ssize_t)sizeof *ret && ret->magic == KEEPER_MAGIC && n_fds == 2;
+	/* More than two descriptors are cut by the kernel, which says so. */
+	return n == (ssize_t)sizeof *ret && ret->magic == KEEPER_MAGIC && n_fds == 2 &&
+	       !(msg.msg_flags & MSG_CTRUNC);
 }
 
 static bool peer_is_ours(int fd)

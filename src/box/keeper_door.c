@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's side of the way to a keeper (keeper.h): connect to the socket in the box's directory,
- * send the far ends of two socket pairs, read the verdict. The keeper must be of our user or root.
+ * The client's side of the way to a keeper (keeper.h): connect to the socket in the box's
+ * directory, send the far ends of two socket pairs, read the verdict. The keeper must be of our
+ * user or root.
  */
 #include "box/lifecycle.h"
 
@@ -19,12 +20,15 @@
 #include "box/keeper.h"
 #include "base/banned.h"
 
-#define ANSWER_WAIT_S 5 /* for a keeper that hangs */
+#define KILL_WAIT_MS 1000 /* for room in the queue of a keeper that hangs */
 
 /* A connection to the door: a descriptor or -errno. */
-static int door_connect(int boxes, const char *id)
+static int door_connect(int boxes, const char *id, uint64_t timeout_ms)
 {
-	const struct timeval wait = {.tv_sec = ANSWER_WAIT_S};
+	/* A time of 0 would be without limit. */
+	const uint64_t ms = timeout_ms > DOOR_WAIT_MS ? DOOR_WAIT_MS : timeout_ms + 1;
+	const struct timeval wait = {
+		.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	auto_fd dir = openat(boxes, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	auto_fd fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -70,17 +74,21 @@ static int send_knock(int fd, const int fds[2])
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+static int hangs(const char *id, holt_error **reterr)
+{
+	const int r = err_make(reterr, HOLT_ETIMEOUT, "the box's keeper does not answer");
+
+	err_hint(reterr, "end the box with 'holt kill %s'", id);
+	return r;
+}
+
 static int read_answer(int fd, const char *id, holt_error **reterr)
 {
 	struct keeper_answer answer = {0};
 	const ssize_t n = recv(fd, &answer, sizeof answer, 0);
 
-	if (n < 0 && errno == EAGAIN) {
-		const int r = err_make(reterr, HOLT_ETIMEOUT,
-			"the box's keeper does not answer within %d s", ANSWER_WAIT_S);
-		err_hint(reterr, "end the box with 'holt kill %s'", id);
-		return r;
-	}
+	if (n < 0 && errno == EAGAIN)
+		return hangs(id, reterr);
 	if (n != (ssize_t)sizeof answer || answer.magic != KEEPER_MAGIC)
 		return err_make(reterr, HOLT_ECLOSED, "the box is just ending");
 	if (answer.verdict == KEEPER_WRONG_VERSION) {
@@ -95,16 +103,18 @@ static int read_answer(int fd, const char *id, holt_error **reterr)
 	return 0;
 }
 
-int door_knock(int boxes, const char *id, struct loop *loop, struct session **ret,
-	holt_error **reterr)
+int door_knock(int boxes, const char *id, uint64_t timeout_ms, struct loop *loop,
+	struct session **ret, holt_error **reterr)
 {
 	int control[2] = {FD_NONE, FD_NONE};
 	int bulk[2] = {FD_NONE, FD_NONE};
 	struct ucred peer = {0};
-	auto_fd fd = door_connect(boxes, id);
+	auto_fd fd = door_connect(boxes, id, timeout_ms);
 
 	if (fd == -ENOENT || fd == -ECONNREFUSED)
 		return err_make(reterr, HOLT_ECLOSED, "the box does not run");
+	if (fd == -EAGAIN)
+		return hangs(id, reterr);
 	if (fd < 0)
 		return err_errno(reterr, -fd, "cannot connect to the box's keeper");
 	if (peer_of(fd, &peer) < 0 || (peer.uid != geteuid() && peer.uid != 0))
@@ -134,7 +144,7 @@ int door_kill(int boxes, const char *id)
 {
 	struct ucred first = {0};
 	struct ucred second = {0};
-	auto_fd fd = door_connect(boxes, id);
+	auto_fd fd = door_connect(boxes, id, KILL_WAIT_MS);
 	int r = fd < 0 ? fd : peer_of(fd, &first);
 
 	if (r < 0)
@@ -142,7 +152,7 @@ int door_kill(int boxes, const char *id)
 	auto_fd pidfd = (int)syscall(SYS_pidfd_open, first.pid, 0);
 	if (pidfd < 0)
 		return -errno;
-	auto_fd again = door_connect(boxes, id);
+	auto_fd again = door_connect(boxes, id, KILL_WAIT_MS);
 	r = again < 0 ? again : peer_of(again, &second);
 	if (r == 0 && first.pid != second.pid)
 		r = -ESRCH;

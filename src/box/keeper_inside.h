@@ -12,7 +12,7 @@
 
 /*
  * The keeper's parts: keeper.c (life and end), keeper_machine.c (one attempt at a VM),
- * keeper_clients.c (the socket and who comes by it), keeper_pause.c.
+ * keeper_clients.c (the socket and who comes by it), keeper_pause.c, keeper_space.c.
  */
 #define CONSOLE_TAIL 3072u /* bytes of console kept for an error */
 
@@ -74,16 +74,21 @@ struct keeper {
 	uv_signal_t term;
 	uv_timer_t watchdog; /* of the boot, and of a lost guest's exit status */
 	uv_timer_t stopper; /* of a grace, then of the guest's flush */
+	uv_timer_t retry; /* of a write that found no space */
 	int listen_fd;
 	enum keeper_state state;
 	bool flushing; /* while stopping: the guest was told to shut down */
 	bool detached;
+	bool orphaned; /* the owner pipe is closed */
 	bool paused;
+	bool waiting; /* for space on the host's disk */
+	bool trying; /* while waiting: the machine runs, the write may fail again */
 	struct keeper_pausing pausing;
 	unsigned attempts;
 	struct machine *machine; /* the current one, or NULL */
 	struct keeper_client *clients;
 	unsigned n_clients;
+	const struct keeper_client *maker; /* the first client; NULL: it has left */
 	struct keeper_visitor *visitors; /* connected, have not said what they want */
 	unsigned n_visitors;
 	struct relay *relay;
@@ -111,9 +116,10 @@ void keeper_tell(struct keeper *k, const char *action, json_t *more);
 void keeper_end(struct keeper *k, enum wire_end_reason reason, int errnum, const char *hint,
 	const char *fmt, ...) __attribute__((format(__printf__, 5, 6)));
 /* End it in order: the program gets @signo and @grace_ms, the disk is flushed. */
-void keeper_stop(
-	struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms);
+void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, uint64_t grace_ms);
 void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+/* The owner has closed its pipe, or the maker's connection has ended. */
+void keeper_orphan(struct keeper *k);
 void keeper_ready(struct keeper *k, struct machine *m);
 /* The VM is gone by itself while commands could run. */
 void keeper_vm_ended(struct keeper *k, int wait_status);
@@ -142,5 +148,11 @@ void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg 
 /* Let a paused VM run again, without waiting, on its way to its end. */
 void pause_lift(struct keeper *k);
 void pause_client_gone(struct keeper *k, const struct keeper_client *c);
+
+/* keeper_space.c */
+/* QEMU has stopped the machine, since the host could not write its disk. */
+void space_lost(struct keeper *k);
+/* The machine is about to go on, or to end. */
+void space_over(struct keeper *k);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One attempt at a VM: its process, the channel to its agent, its console and monitor. The guest's
- * frames are hostile: before READY only hello, stage, log, setup_done and fail are accepted, after it
- * only log and what the relay allows.
+ * frames are hostile: before READY only hello, stage, log, setup_done and fail are accepted, after
+ * it only log and what the relay allows.
  */
 #include "box/keeper_inside.h"
 
@@ -18,10 +18,10 @@
 #include "base/str.h"
 #include "base/banned.h"
 
-#define BOOT_ATTEMPTS    2
-#define GUEST_QUEUE_MAX  (8u << 20) /* bytes waiting for the guest, per lane */
-#define LOST_GRACE_MS    500 /* from the channel's end to QEMU's exit status */
-#define DISK_GENERATION  1
+#define BOOT_ATTEMPTS   2
+#define GUEST_QUEUE_MAX (8u << 20) /* bytes waiting for the guest, per lane */
+#define LOST_GRACE_MS   500 /* from the channel's end to QEMU's exit status */
+#define DISK_GENERATION 1
 
 /* Keep the newest bytes of what the console and the agent's log say. */
 static void tail_add(struct keeper *k, const void *data, size_t len)
@@ -328,7 +328,18 @@ static int monitor_write(const void *data, size_t len, void *user)
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
 }
 
-static const struct qmp_ops monitor_ops = {.write = monitor_write};
+static void monitor_event(const char *name, const json_t *data, void *user)
+{
+	struct machine *m = user;
+	const char *action = NULL;
+
+	if (!m->ending && strcmp(name, "BLOCK_IO_ERROR") == 0 &&
+		json_get_str(data, "action", &action, NULL) == 0 && action &&
+		strcmp(action, "stop") == 0)
+		space_lost(m->k);
+}
+
+static const struct qmp_ops monitor_ops = {.write = monitor_write, .on_event = monitor_event};
 
 /* ---- start ---- */
 
@@ -351,11 +362,11 @@ static int machine_watch(struct machine *m)
 		r = machine_poll(m, &m->monitor, m->vm.qmp_fd, on_monitor);
 	if (r == 0 && m->vm.qmp_fd >= 0)
 		r = qmp_init(&m->qmp, &monitor_ops, m, NULL);
-	if (r == 0)
-		r = channel_init(&m->guest, &m->k->loop, WIRE_AS_HOST, take_fd(m->vm.control_fd),
-			take_fd(m->vm.bulk_fd), GUEST_QUEUE_MAX, &guest_ops, m);
-	m->handles += r == 0;
-	return r;
+	if (r < 0)
+		return r;
+	m->handles++;
+	return channel_init(&m->guest, &m->k->loop, WIRE_AS_HOST, take_fd(m->vm.control_fd),
+		take_fd(m->vm.bulk_fd), GUEST_QUEUE_MAX, &guest_ops, m);
 }
 
 static struct vm_spec vm_spec_of(const struct keeper *k)

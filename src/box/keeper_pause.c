@@ -30,8 +30,7 @@ static void answer(struct keeper *k, const char *failure)
 	if (!c || !c->relay)
 		return;
 	if (failure)
-		(void)!relay_refuse(
-			c->relay, k->pausing.stream, WIRE_FAIL_INTERNAL, EIO, failure);
+		(void)!relay_refuse(c->relay, k->pausing.stream, WIRE_FAIL_INTERNAL, EIO, failure);
 	else
 		(void)!relay_done(c->relay, k->pausing.stream);
 }
@@ -61,17 +60,19 @@ static void on_stopped(const json_t *data, const holt_error *error, void *user)
 	struct keeper *k = user;
 
 	(void)data;
-	if (error) {
+	if (!error && k->state != KEEPER_READY) {
+		/* A stop came meanwhile, and needs the machine. */
+		k->paused = true;
+		pause_lift(k);
+		answer(k, "the box is just ending");
+	} else if (error) {
 		/* The programs shall not stay frozen in a machine that runs. */
 		(void)!ask_freeze(k, false, NULL);
 		answer(k, "QEMU could not stop the machine");
-		return;
+	} else {
+		set_paused(k, true);
+		answer(k, NULL);
 	}
-	set_paused(k, true);
-	answer(k, NULL);
-	/* A stop came meanwhile, and wants the program to hear of it. */
-	if (k->state == KEEPER_STOPPING)
-		pause_lift(k);
 }
 
 static void on_frozen(void *user, const struct wire_msg *msg)
@@ -80,7 +81,7 @@ static void on_frozen(void *user, const struct wire_msg *msg)
 
 	if (!msg || msg->op != WIRE_OP_done || !k->machine) {
 		answer(k, "the agent could not stop the programs");
-	} else if (k->machine->vm.qmp_fd < 0) {
+	} else if (k->state != KEEPER_READY || k->machine->vm.qmp_fd < 0) {
 		on_stopped(NULL, NULL, k);
 	} else if (qmp_command(&k->machine->qmp, "stop", NULL, on_stopped, k, NULL) < 0) {
 		(void)!ask_freeze(k, false, NULL);
@@ -133,6 +134,11 @@ void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg 
 			"the box is not running");
 		return;
 	}
+	if (k->waiting && !k->paused) {
+		(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_NO_SPACE, ENOSPC,
+			"the box waits for space on the host's disk");
+		return;
+	}
 	if (k->pausing.busy) {
 		(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_BUSY, EBUSY,
 			"the box is just being paused or unpaused");
@@ -140,6 +146,8 @@ void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg 
 	}
 	k->pausing = (struct keeper_pausing){
 		.client = c, .stream = msg->stream, .busy = true, .on = on};
+	if (!on)
+		space_over(k);
 	if (k->paused == on)
 		answer(k, NULL);
 	else if (on)

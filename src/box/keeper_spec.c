@@ -18,9 +18,9 @@ int keeper_spec_write(const struct keeper_spec *s, int fd, holt_error **reterr)
 
 	(void)snprintf(mac, sizeof mac, "%02x%02x%02x%02x%02x%02x", s->mac[0], s->mac[1], s->mac[2],
 		s->mac[3], s->mac[4], s->mac[5]);
-	auto_json doc = json_pack("{s:i, s:s, s:s, s:b, s:b, s:s, s:s}", "protocol", KEEPER_PROTOCOL,
-		"id", s->id, "name", s->name, "kvm", (int)s->kvm, "keep", (int)s->keep, "hostname",
-		s->hostname, "mac", mac);
+	auto_json doc = json_pack("{s:i, s:s, s:s, s:b, s:b, s:s, s:s}", "protocol",
+		KEEPER_PROTOCOL, "id", s->id, "name", s->name, "kvm", (int)s->kvm, "keep",
+		(int)s->keep, "hostname", s->hostname, "mac", mac);
 	auto_json numbers = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_mib",
 		(json_int_t)s->memory_mib, "cpus", (json_int_t)s->cpus, "tsc_khz",
 		(json_int_t)s->tsc_khz, "stop_signal", (json_int_t)s->stop_signal, "stop_grace_ms",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting a box, and reaching one that runs. A start takes, in this order: both locks, accelerator,
- * kernel and initramfs, rootfs and disk, a keeper with all of it as descriptors. From the keeper's
- * start on the locks are the keeper's and QEMU's.
+ * Starting a box, and reaching one that runs. A start takes, in this order: both locks,
+ * accelerator, kernel and initramfs, rootfs and disk, a keeper with all of it as descriptors. From
+ * the keeper's start on the locks are the keeper's and QEMU's.
  *
  * Every box begins attached to its starter, so that nothing is left of a start that is cut short;
  * one that shall live on is detached when its program runs.
@@ -53,8 +53,8 @@ struct parts {
 	int bulk[2];
 };
 
-#define PARTS_INIT                                                                          \
-	((struct parts){FD_NONE, FD_NONE, FD_NONE, FD_NONE, {FD_NONE, FD_NONE},             \
+#define PARTS_INIT                                                              \
+	((struct parts){FD_NONE, FD_NONE, FD_NONE, FD_NONE, {FD_NONE, FD_NONE}, \
 		{FD_NONE, FD_NONE}, {FD_NONE, FD_NONE}})
 
 static void parts_done(struct parts *p)
@@ -104,8 +104,8 @@ static int open_kernel(struct holt_home *h, struct parts *p, holt_error **reterr
 	return r;
 }
 
-static int open_file(const struct box_dir *d, const char *name, int flags, int *ret_fd,
-	holt_error **reterr)
+static int open_file(
+	const struct box_dir *d, const char *name, int flags, int *ret_fd, holt_error **reterr)
 {
 	*ret_fd = openat(d->fd, name, flags | O_CLOEXEC | O_NOFOLLOW);
 	if (*ret_fd >= 0)
@@ -115,7 +115,8 @@ static int open_file(const struct box_dir *d, const char *name, int flags, int *
 	return r;
 }
 
-static void fill_spec(const struct holt_box *b, const struct start_wish *w, struct keeper_spec *spec)
+static void fill_spec(
+	const struct holt_box *b, const struct start_wish *w, struct keeper_spec *spec)
 {
 	const struct box_record *r = &b->rec;
 
@@ -173,8 +174,7 @@ static char **keeper_env(void)
 	return NULL;
 }
 
-static int spawn_keeper(
-	const struct holt_box *b, const struct parts *p, holt_error **reterr)
+static int spawn_keeper(const struct holt_box *b, const struct parts *p, holt_error **reterr)
 {
 	auto_free char *path = NULL;
 	struct proc proc = {0};
@@ -238,14 +238,13 @@ static int check_cancel(const struct start_wish *w, holt_error **reterr)
 	return err_make(reterr, HOLT_ECANCELLED, "the start was cancelled");
 }
 
-static int start_parts(
-	struct holt_box *b, struct parts *p, const struct start_wish *w, holt_error **reterr)
+static int start_parts(struct holt_box *b, struct parts *p, const struct start_wish *w,
+	struct session **ret, holt_error **reterr)
 {
 	struct keeper_spec spec = {0};
 	int r = choose_accel(b->home, w, &spec, reterr);
 
-	if (r < 0 || (r = take_locks(b, reterr)) < 0 ||
-		(r = open_kernel(b->home, p, reterr)) < 0 ||
+	if (r < 0 || (r = take_locks(b, reterr)) < 0 || (r = open_kernel(b->home, p, reterr)) < 0 ||
 		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0 ||
 		(r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
 		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0)
@@ -256,29 +255,31 @@ static int start_parts(
 		return r;
 	/* The keeper and QEMU hold the locks now. */
 	box_dir_close(&b->dir);
+	(void)fd_close(b->owner_fd); /* of the run before */
 	b->owner_fd = take_fd(p->owner[1]);
-	return session_open(b->home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), b->rec.id,
-		&b->session, reterr);
+	b->ours = true;
+	return session_open(
+		b->home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), b->rec.id, ret, reterr);
 }
 
 /* Its program, and then its independence. */
-static int start_program(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret,
-	holt_error **reterr)
+static int start_program(const struct holt_box *b, struct session *s, const struct start_wish *w,
+	struct holt_exec **ret, holt_error **reterr)
 {
 	struct process program = b->rec.program;
 	int r = 0;
 
 	program.flags |= WIRE_EXEC_MAIN;
 	if (b->rec.has_program)
-		r = exec_start(b->session, &program, w->cancel, ret, reterr);
+		r = exec_start(s, &program, w->cancel, ret, reterr);
 	if (r == 0 && w->detached)
-		r = session_ask(b->session, &(struct wire_msg){.op = WIRE_OP_detach},
-			DETACH_TIMEOUT_MS, w->cancel, NULL, reterr);
+		r = session_ask(s, &(struct wire_msg){.op = WIRE_OP_detach}, DETACH_TIMEOUT_MS,
+			w->cancel, NULL, reterr);
 	return r;
 }
 
 /* Let a session go that may still have execs. */
-static int retire_session(struct holt_box *b, holt_error **reterr)
+static int retire_session_locked(struct holt_box *b, holt_error **reterr)
 {
 	struct session_list *old = b->session ? mem_zalloc(sizeof *old) : NULL;
 
@@ -292,43 +293,69 @@ static int retire_session(struct holt_box *b, holt_error **reterr)
 	return 0;
 }
 
-/* The box shall not run on when its start has failed. */
-static void give_up(struct holt_box *b)
+/* A new session takes the place of the old one. */
+static int change_session(struct holt_box *b, struct session *s, holt_error **reterr)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	const int r = retire_session_locked(b, reterr);
+	if (r == 0)
+		b->session = s;
+	(void)pthread_mutex_unlock(&b->lock);
+	return r;
+}
+
+/* The box shall not run on when its start has failed. The session stays: somebody may wait on it,
+ * and it knows why the box ended. */
+static void give_up(struct holt_box *b, struct session *s)
 {
 	b->owner_fd = fd_close(b->owner_fd);
-	if (b->session) {
-		(void)session_wait_gone(b->session, START_MARGIN_MS, NULL);
-		session_close(b->session);
-		b->session = NULL;
-	}
+	if (s)
+		(void)session_wait_gone(s, START_MARGIN_MS, NULL);
 	if (b->rec.keep)
 		box_dir_close(&b->dir);
+}
+
+static int start_session(
+	struct holt_box *b, const struct start_wish *w, struct session **ret, holt_error **reterr)
+{
+	struct parts p = PARTS_INIT;
+	struct session *s = NULL;
+	int r = start_parts(b, &p, w, &s, reterr);
+
+	parts_done(&p);
+	if (r == 0)
+		r = change_session(b, s, reterr);
+	if (r == 0)
+		*ret = s;
+	else
+		session_close(s);
+	return r;
 }
 
 int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
 	holt_error **reterr)
 {
-	struct parts p = PARTS_INIT;
 	struct holt_exec *program = NULL;
-	int r = retire_session(b, reterr);
+	struct session *s = NULL;
+	struct session_ready ready;
+	int r = start_session(b, w, &s, reterr);
 
 	if (r == 0)
-		r = start_parts(b, &p, w, reterr);
-	parts_done(&p);
+		r = session_wait_ready(
+			s, 2 * w->boot_timeout_ms + START_MARGIN_MS, w->cancel, &ready, reterr);
 	if (r == 0)
-		r = session_wait_ready(b->session, 2 * w->boot_timeout_ms + START_MARGIN_MS,
-			w->cancel, &b->ready, reterr);
-	if (r == 0)
-		r = start_program(b, w, &program, reterr);
+		r = start_program(b, s, w, &program, reterr);
 	if (r < 0) {
 		err_stage(reterr, "start");
 		err_object(reterr, b->rec.id);
 		exec_free(program);
-		give_up(b);
+		give_up(b, s);
 		return r;
 	}
-	if (w->detached)
+	if (w->detached) {
 		b->owner_fd = fd_close(b->owner_fd);
+		b->ours = false;
+	}
 	if (ret_program)
 		*ret_program = program;
 	else
@@ -338,30 +365,28 @@ int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec *
 
 /* ---- reaching one that runs ---- */
 
-static int reach_locked(struct holt_box *b, struct session **ret, holt_error **reterr)
+static int reach_locked(
+	struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
 {
 	int r = 0;
 
 	if (b->session && !session_alive(b->session))
-		r = retire_session(b, reterr);
+		r = retire_session_locked(b, reterr);
 	if (r == 0 && !b->session) {
 		r = loop_start(b->home->loop, reterr);
 		if (r == 0)
-			r = door_knock(b->home->boxes_fd, b->rec.id, b->home->loop, &b->session,
-				b->ended ? NULL : reterr);
-		/* What this handle saw of the end says more than that nobody is there. */
-		if (r < 0 && b->ended)
-			r = session_why(b->ended->session, reterr);
+			r = door_knock(b->home->boxes_fd, b->rec.id, timeout_ms, b->home->loop,
+				&b->session, reterr);
 	}
 	if (r == 0)
 		*ret = b->session;
 	return r;
 }
 
-int box_reach(struct holt_box *b, struct session **ret, holt_error **reterr)
+int box_reach(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
 {
 	(void)pthread_mutex_lock(&b->lock);
-	const int r = reach_locked(b, ret, reterr);
+	const int r = reach_locked(b, timeout_ms, ret, reterr);
 	(void)pthread_mutex_unlock(&b->lock);
 	if (r < 0) {
 		err_stage(reterr, "connect");
@@ -372,13 +397,29 @@ int box_reach(struct holt_box *b, struct session **ret, holt_error **reterr)
 	return r;
 }
 
-int box_connect(struct holt_box *b, struct session **ret, holt_error **reterr)
+/* What this handle saw of the box's end says more than that nobody is there. */
+static int why_closed(struct holt_box *b, holt_error *closed, holt_error **reterr)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	struct session *last = b->ended ? b->ended->session : NULL;
+	(void)pthread_mutex_unlock(&b->lock);
+	if (!last)
+		return err_take(reterr, closed);
+	holt_error_free(closed);
+	return session_why(last, reterr);
+}
+
+int box_connect(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
 {
 	struct session *s = NULL;
-	int r = box_reach(b, &s, reterr);
+	struct session_ready unused;
+	auto_error error = NULL;
+	int r = box_reach(b, timeout_ms, &s, &error);
 
-	if (r == 0)
-		r = session_wait_ready(s, CONNECT_TIMEOUT_MS, NULL, &b->ready, reterr);
+	if (r < 0)
+		return r == -HOLT_ECLOSED ? why_closed(b, take_ptr(error), reterr)
+					  : err_take(reterr, take_ptr(error));
+	r = session_wait_ready(s, CONNECT_TIMEOUT_MS, NULL, &unused, reterr);
 	if (r == 0)
 		*ret = s;
 	return r;

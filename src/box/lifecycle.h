@@ -11,9 +11,10 @@
 
 /*
  * A box in the library: what its record says, and a connection to its keeper once one is needed.
- * box_create.c makes and removes boxes, lifecycle.c starts and connects, box_manage.c does all else.
+ * box_create.c makes and removes boxes, lifecycle.c starts and connects, box_manage.c does all
+ * else.
  *
- * Who ends what: a box that was started attached through a handle ends with it (owner_fd); one that
+ * Who ends what: a box that was started attached through a handle ends with it (ours); one that
  * is not kept and was made but not started through it goes with it (its locks are held until then).
  */
 struct box_wish {
@@ -41,11 +42,11 @@ struct holt_box {
 	struct holt_home *home;
 	struct box_record rec;
 	struct box_dir dir; /* locked from creation to start, unless it is kept */
-	int owner_fd; /* write end: the keeper ends the box when it closes; FD_NONE: not ours */
-	pthread_mutex_t lock; /* of the sessions */
+	int owner_fd; /* write end: the keeper ends the box when it closes */
+	bool ours; /* started attached through this handle */
+	pthread_mutex_t lock; /* of the sessions and of knocking */
 	struct session *session; /* NULL: not connected */
 	struct session_list *ended; /* earlier ones, whose execs may still be there */
-	struct session_ready ready;
 	char *json;
 };
 
@@ -66,14 +67,17 @@ bool box_free_name(struct holt_home *home, const char *holder);
 /* lifecycle.c */
 int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
 	holt_error **reterr);
-/* A borrowed session with the keeper, however far the box is; HOLT_ECLOSED where none lives. */
-int box_reach(struct holt_box *b, struct session **ret, holt_error **reterr);
-/* The same of a box that takes commands; waits for one that is starting. */
-int box_connect(struct holt_box *b, struct session **ret, holt_error **reterr);
+/* A borrowed session with the keeper, however far the box is; HOLT_ECLOSED where none lives. A
+ * keeper that hangs is waited for at most @timeout_ms, or DOOR_WAIT_MS if that is less. */
+int box_reach(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr);
+/* The same of a box that takes commands; waits for one that is starting, at most 30 s. */
+int box_connect(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr);
 
-/* keeper_door.c: connect to the keeper of the box in @boxes, or end one that does not listen. */
-int door_knock(int boxes, const char *id, struct loop *loop, struct session **ret,
-	holt_error **reterr);
+/* keeper_door.c: connect to the keeper of the box in @boxes, which is waited for at most
+ * @timeout_ms, or end one that does not listen. */
+#define DOOR_WAIT_MS 5000u
+int door_knock(int boxes, const char *id, uint64_t timeout_ms, struct loop *loop,
+	struct session **ret, holt_error **reterr);
 int door_kill(int boxes, const char *id);
 
 /* box_manage.c */

@@ -5,9 +5,9 @@
 #include "box/session.h"
 
 /*
- * One question to the keeper or the guest and its one answer. @msg's stream is chosen here. Returns 0
- * with the answer in *ret (may be NULL; it holds no bytes), the typed error of a fail frame, why the
- * box has ended, HOLT_ETIMEOUT or HOLT_ECANCELLED.
+ * One question to the keeper or the guest and its one answer. @msg's stream is chosen here. Returns
+ * 0 with the answer in *ret (may be NULL; it holds no bytes), the typed error of a fail frame, why
+ * the box has ended, HOLT_ETIMEOUT or HOLT_ECANCELLED.
  */
 int session_ask(struct session *s, const struct wire_msg *msg, uint64_t timeout_ms,
 	holt_cancel *cancel, struct wire_msg *ret, holt_error **reterr);

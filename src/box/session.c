@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,7 +19,7 @@ struct session {
 	struct loop *loop;
 	struct loop_kick kick;
 	char box_id[40];
-	int fds[2];
+	int fds[2]; /* the channel's; open until after the state is ENDED */
 	int init_result;
 	struct channel ch;
 
@@ -36,6 +37,7 @@ struct session {
 	struct session_stream *streams;
 	uint32_t next_id;
 	struct buf out[2];
+	bool busy[2]; /* the channel has not written all it was given */
 };
 
 /* ---- loop thread ---- */
@@ -134,9 +136,11 @@ static void flush(void *arg)
 	for (int lane = WIRE_CONTROL; lane <= WIRE_BULK; lane++) {
 		struct buf *out = &s->out[lane];
 
-		if (out->len > 0 &&
-			channel_send_raw(&s->ch, (enum wire_lane)lane, out->data, out->len) == 0)
-			out->len = 0;
+		if (out->len == 0 ||
+			channel_send_raw(&s->ch, (enum wire_lane)lane, out->data, out->len) < 0)
+			continue;
+		out->len = 0;
+		s->busy[lane] = channel_queued(&s->ch, (enum wire_lane)lane) > 0;
 	}
 	session_unlock(s);
 }
@@ -144,8 +148,12 @@ static void flush(void *arg)
 /* What did not fit before goes on now. */
 static void on_drain(struct channel *ch, enum wire_lane lane)
 {
-	(void)lane;
-	flush(ch->user);
+	struct session *s = ch->user;
+
+	session_lock(s);
+	s->busy[lane] = false;
+	session_unlock(s);
+	flush(s);
 }
 
 static void do_init(void *arg)
@@ -156,8 +164,8 @@ static void do_init(void *arg)
 		.on_drain = on_drain,
 		.on_closed = on_closed};
 
-	s->init_result = channel_init(&s->ch, loop_uv(s->loop), WIRE_AS_CLIENT, take_fd(s->fds[0]),
-		take_fd(s->fds[1]), SESSION_QUEUE_MAX, &ops, s);
+	s->init_result = channel_init(&s->ch, loop_uv(s->loop), WIRE_AS_CLIENT, s->fds[0], s->fds[1],
+		SESSION_QUEUE_MAX, &ops, s);
 }
 
 static void do_close(void *arg)
@@ -193,7 +201,6 @@ int session_open(struct loop *loop, int control_fd, int bulk_fd, const char *box
 	if (s->init_result < 0) {
 		const int r = s->init_result;
 
-		s->closed = true;
 		session_close(s);
 		return err_errno(reterr, -r, "cannot connect to the box's keeper");
 	}
@@ -205,13 +212,11 @@ void session_close(struct session *s)
 {
 	if (!s)
 		return;
-	if (s->init_result == 0) {
-		loop_call(s->loop, do_close, s);
-		session_lock(s);
-		while (!s->closed)
-			(void)pthread_cond_wait(&s->cond, &s->lock);
-		session_unlock(s);
-	}
+	loop_call(s->loop, do_close, s);
+	session_lock(s);
+	while (!s->closed)
+		(void)pthread_cond_wait(&s->cond, &s->lock);
+	session_unlock(s);
 	buf_done(&s->out[0]);
 	buf_done(&s->out[1]);
 	(void)pthread_cond_destroy(&s->cond);
@@ -292,6 +297,17 @@ void session_stream_remove(struct session *s, struct session_stream *stream)
 	stream->listed = false;
 }
 
+/* What nothing is queued before may go out at once, without waking the loop's thread, as far as the
+ * socket takes it. Returns how much that was. */
+static size_t send_at_once(struct session *s, int lane, const uint8_t *data, size_t len)
+{
+	const ssize_t n = s->busy[lane]
+				  ? 0
+				  : send(s->fds[lane], data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
 int session_send(struct session *s, const struct wire_msg *msg)
 {
 	const int lane = wire_lane_of(msg->op);
@@ -310,8 +326,11 @@ int session_send(struct session *s, const struct wire_msg *msg)
 		return -ENOMEM;
 	if (wire_encode(msg, to, size, &len) != WIRE_OK)
 		return -EMSGSIZE;
+	const size_t sent = out->len == 0 ? send_at_once(s, lane, to, len) : 0;
 	out->len += len;
-	loop_kick(&s->kick);
+	buf_consume(out, sent);
+	if (out->len > 0)
+		loop_kick(&s->kick);
 	return 0;
 }
 

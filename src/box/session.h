@@ -60,7 +60,8 @@ struct session_end {
 int session_wait_ready(struct session *s, uint64_t timeout_ms, holt_cancel *cancel,
 	struct session_ready *ret, holt_error **reterr);
 int session_wait_gone(struct session *s, uint64_t timeout_ms, holt_error **reterr);
-/* Wait for the word that the box is over (or the closed sockets): 0, HOLT_ETIMEOUT, HOLT_ECANCELLED. */
+/* Wait for the word that the box is over (or the closed sockets): 0, HOLT_ETIMEOUT,
+ * HOLT_ECANCELLED. */
 int session_wait_end(struct session *s, uint64_t timeout_ms, holt_cancel *cancel,
 	struct session_end *ret, holt_error **reterr);
 bool session_alive(struct session *s);

@@ -32,21 +32,17 @@
 #include "base/str.h"
 #include "base/banned.h"
 
-#define PACK_CHUNK 65536
+#define PACK_CHUNK    65536
+#define LINK_KEY_SIZE (sizeof(dev_t) + sizeof(ino_t))
 
 struct level {
 	DIR *dir;
 	size_t path_len; /* of the directory itself, with its slash */
 };
 
-struct inode {
-	dev_t dev;
-	ino_t ino;
-};
-
 /* The first name of a file that has several. */
 struct link {
-	struct inode key;
+	uint8_t key[LINK_KEY_SIZE];
 	char *path;
 	bool hash_oom;
 	UT_hash_handle hh;
@@ -131,16 +127,18 @@ static int path_set(struct packer *p, size_t keep, const char *name, holt_error 
 /* The name under which this file is in the stream already, or NULL; then it is remembered. */
 static const char *link_find(struct packer *p, const struct stat *st)
 {
-	const struct inode key = {.dev = st->st_dev, .ino = st->st_ino};
+	uint8_t key[LINK_KEY_SIZE];
 	struct link *l;
 
-	HASH_FIND(hh, p->links, &key, sizeof key, l);
+	memcpy(key, &st->st_dev, sizeof st->st_dev);
+	memcpy(key + sizeof st->st_dev, &st->st_ino, sizeof st->st_ino);
+	HASH_FIND(hh, p->links, key, sizeof key, l);
 	if (l || HASH_COUNT(p->links) >= HOSTTAR_LINKS_MAX)
 		return l ? l->path : NULL;
 	l = mem_zalloc(sizeof *l);
 	char *path = str_dup(path_text(p));
 	if (l && path) {
-		l->key = key;
+		memcpy(l->key, key, sizeof key);
 		l->path = path;
 		HASH_ADD(hh, p->links, key, sizeof l->key, l);
 		if (!l->hash_oom)

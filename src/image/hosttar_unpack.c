@@ -475,7 +475,7 @@ static int make_hardlink(
 static int unpack_entry(struct unpacker *u, struct archive_entry *e, holt_error **reterr)
 {
 	auto_fd own = FD_NONE;
-	struct attrs a;
+	struct attrs a = {0};
 	const char *name = NULL;
 	const char *hardlink = archive_entry_hardlink(e);
 	int r = clean_path(u, archive_entry_pathname(e), &u->path, reterr);

@@ -311,7 +311,7 @@ static bool job_wait(const struct job *j, struct run *r, uint64_t for_ms)
 }
 
 /* Take messages until the program has written @n bytes to stdout. */
-static void job_wait_out(const struct job *j, struct run *r, size_t n)
+__attribute__((unused)) static void job_wait_out(const struct job *j, struct run *r, size_t n)
 {
 	const uint64_t until = now_ms() + WAIT_MS;
 
@@ -358,7 +358,7 @@ static void shell(const char *line, uint32_t code, const char *out)
 	run_free(&r);
 }
 
-static int count_fds(pid_t pid)
+__attribute__((unused)) static int count_fds(pid_t pid)
 {
 	char path[64];
 	int n = 0;

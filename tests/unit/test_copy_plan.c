@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "box/copy_plan.h"
 
-#define FILE_                                 \
+#define A_FILE                                \
 	{                                     \
 		"/src/f", "/src/f", COPY_FILE \
 	}
@@ -16,7 +16,7 @@
 	{                                           \
 		"/src/l", "/elsewhere/f", COPY_FILE \
 	} /* followed */
-#define DIR_                                 \
+#define A_DIR                                \
 	{                                    \
 		"/src/d", "/src/d", COPY_DIR \
 	}
@@ -116,34 +116,34 @@ static const struct row {
 	const char *plan; /* from_dir from_name -> to_dir as */
 	int code; /* or why not */
 } rows[] = {
-	{FILE_, TO_NEW, "/src f -> /dst n", 0},
-	{FILE_, TO_NEW_SLASH, NULL, HOLT_ENOT_FOUND},
-	{FILE_, TO_NEW_DOT, NULL, HOLT_ENOT_FOUND},
-	{FILE_, TO_DIR, "/src f -> /dst/d f", 0},
-	{FILE_, TO_DIR_SLASH, "/src f -> /dst/d f", 0},
-	{FILE_, TO_FILE, "/src f -> /dst f", 0},
-	{FILE_, TO_SLASHED, NULL, HOLT_EINVALID},
-	{FILE_, TO_DEVICE, NULL, HOLT_EINVALID},
-	{FILE_, TO_LINK_DIR, "/src f -> /real/d f", 0},
-	{FILE_, TO_LINK_FILE, "/src f -> /real f", 0},
-	{FILE_, TO_DANGLING, "/src f -> /real n", 0},
-	{FILE_, TO_ROOT, "/src f -> / f", 0},
-	{FILE_, TO_TOP, "/src f -> / n", 0},
+	{A_FILE, TO_NEW, "/src f -> /dst n", 0},
+	{A_FILE, TO_NEW_SLASH, NULL, HOLT_ENOT_FOUND},
+	{A_FILE, TO_NEW_DOT, NULL, HOLT_ENOT_FOUND},
+	{A_FILE, TO_DIR, "/src f -> /dst/d f", 0},
+	{A_FILE, TO_DIR_SLASH, "/src f -> /dst/d f", 0},
+	{A_FILE, TO_FILE, "/src f -> /dst f", 0},
+	{A_FILE, TO_SLASHED, NULL, HOLT_EINVALID},
+	{A_FILE, TO_DEVICE, NULL, HOLT_EINVALID},
+	{A_FILE, TO_LINK_DIR, "/src f -> /real/d f", 0},
+	{A_FILE, TO_LINK_FILE, "/src f -> /real f", 0},
+	{A_FILE, TO_DANGLING, "/src f -> /real n", 0},
+	{A_FILE, TO_ROOT, "/src f -> / f", 0},
+	{A_FILE, TO_TOP, "/src f -> / n", 0},
 	{LINK_TO, TO_NEW, "/elsewhere f -> /dst n", 0},
 	{LINK_TO, TO_DIR, "/elsewhere f -> /dst/d l", 0},
-	{DIR_, TO_NEW, "/src d -> /dst n", 0},
-	{DIR_, TO_NEW_SLASH, "/src d -> /dst n", 0},
-	{DIR_, TO_NEW_DOT, "/src d -> /dst n", 0},
-	{DIR_, TO_DIR, "/src d -> /dst/d d", 0},
-	{DIR_, TO_DIR_SLASH, "/src d -> /dst/d d", 0},
-	{DIR_, TO_FILE, NULL, HOLT_EINVALID},
-	{DIR_, TO_SLASHED, NULL, HOLT_EINVALID},
-	{DIR_, TO_DEVICE, NULL, HOLT_EINVALID},
-	{DIR_, TO_LINK_DIR, "/src d -> /real/d d", 0},
-	{DIR_, TO_LINK_FILE, NULL, HOLT_EINVALID},
-	{DIR_, TO_DANGLING, "/src d -> /real n", 0},
-	{DIR_, TO_ROOT, "/src d -> / d", 0},
-	{DIR_, TO_TOP, "/src d -> / n", 0},
+	{A_DIR, TO_NEW, "/src d -> /dst n", 0},
+	{A_DIR, TO_NEW_SLASH, "/src d -> /dst n", 0},
+	{A_DIR, TO_NEW_DOT, "/src d -> /dst n", 0},
+	{A_DIR, TO_DIR, "/src d -> /dst/d d", 0},
+	{A_DIR, TO_DIR_SLASH, "/src d -> /dst/d d", 0},
+	{A_DIR, TO_FILE, NULL, HOLT_EINVALID},
+	{A_DIR, TO_SLASHED, NULL, HOLT_EINVALID},
+	{A_DIR, TO_DEVICE, NULL, HOLT_EINVALID},
+	{A_DIR, TO_LINK_DIR, "/src d -> /real/d d", 0},
+	{A_DIR, TO_LINK_FILE, NULL, HOLT_EINVALID},
+	{A_DIR, TO_DANGLING, "/src d -> /real n", 0},
+	{A_DIR, TO_ROOT, "/src d -> / d", 0},
+	{A_DIR, TO_TOP, "/src d -> / n", 0},
 	{SLASH, TO_NEW, "/src d -> /dst n", 0},
 	{SLASH, TO_DIR, "/src d -> /dst/d d", 0},
 	{SLASH, TO_FILE, NULL, HOLT_EINVALID},

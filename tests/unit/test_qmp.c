@@ -18,6 +18,7 @@
 	"{\"error\": {\"class\": \"" class "\", \"desc\": \"" desc "\"}, \"id\": " #id "}\r\n"
 #define EVENT(name) \
 	"{\"timestamp\": {\"seconds\": 1, \"microseconds\": 2}, \"event\": \"" name "\"}\r\n"
+#define LONG_NAME    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 #define CAPABILITIES "{\"execute\":\"qmp_capabilities\",\"id\":1}\n"
 
 /* Both ends of a conversation: what was written, and a line for everything that was heard. */
@@ -252,10 +253,8 @@ START_TEST(nonsense_ends_it)
 		"{\"event\": \"STOP\", \"data\": []}\n",
 		"{\"event\": \"STOP\", \"event\": \"STOP\"}\n",
 		"{\"event\": \"STOP\", \"return\": {}, \"id\": 2}\n",
-		"{\"event\": \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-		"\"}\n",
-		"{\"error\": {}, \"id\": 2}\n", "{\"error\": [], \"id\": 2}\n",
-		"{\"error\": {\"class\": \"x\"}, \"id\": 2}\n",
+		"{\"event\": \"" LONG_NAME "\"}\n", "{\"error\": {}, \"id\": 2}\n",
+		"{\"error\": [], \"id\": 2}\n", "{\"error\": {\"class\": \"x\"}, \"id\": 2}\n",
 		"{\"error\": {\"class\": 1, \"desc\": \"x\"}, \"id\": 2}\n",
 		"{\"return\": {}, \xff}\n"};
 

@@ -6,12 +6,8 @@
 load ../lib/common
 load ../lib/vm
 
-# What a failed test leaves is not the next one's business.
 teardown() {
-	local ids
-	ids=$(holt ps -aq --no-trunc)
-	# shellcheck disable=SC2086 # one word an id
-	[[ -z $ids ]] || holt rm -f $ids >/dev/null
+	remove_boxes
 	common_teardown
 }
 
@@ -52,13 +48,11 @@ status_of() {
 }
 
 @test "a program that cannot be started: 127, and a box with a name is still there" {
-	run --separate-stderr holt run --name broken demo /no/such/program
-	assert_status 127
+	run -127 --separate-stderr holt run --name broken demo /no/such/program
 	run -0 holt ps -a --names
 	assert_output broken
 	run -0 holt rm broken
-	run --separate-stderr holt run demo /no/such/program
-	assert_status 127
+	run -127 --separate-stderr holt run demo /no/such/program
 	run -0 holt ps -aq
 	assert_output ''
 }
@@ -92,14 +86,17 @@ status_of() {
 	run -0 holt rename web site
 	assert_equal "its name" "$(holt ps --names)" site
 	run -0 holt inspect site
-	assert_equal "inspect" "$(jq -r '.[] | .id + " " + .name + " " + .state' <<<"$output")" "$id site running"
+	assert_equal "inspect" "$(jq -r '.[] | .id + " " + .name + " " + .state.status' <<<"$output")" "$id site running"
 	run -0 holt ps --json
 	assert_equal "ps --json" "$(jq -r .id <<<"$output")" "$id"
 
 	run --separate-stderr holt rm site
 	assert_status 1
 	assert_match "$stderr" $'\n'"hint: .*(stop|-f)"
+	wait_for 5 has_log site up
 	run -0 holt restart site
+	# Again: its trap is set.
+	wait_for 10 has_logs site up 2
 	run -0 holt stop site
 	assert_output site
 	assert_match "$(status_of site)" '^Exited \(4\) '
@@ -113,9 +110,15 @@ has_log() {
 	holt logs "$1" | grep -q "$2"
 }
 
+# has_logs BOX TEXT LINES
+has_logs() {
+	(($(holt logs "$1" | grep -c "$2") == $3))
+}
+
 @test "K05: stop kills what is deaf to its signal after the grace; ps says what killed it" {
 	local start took
-	holt run -d --name deaf demo sh -c 'trap "" TERM; while :; do sleep 1; done'
+	holt run -d --name deaf demo sh -c 'trap "" TERM; echo up; while :; do sleep 1; done'
+	wait_for 10 has_log deaf up
 	start=$(now_ms)
 	run -0 holt stop -t 1 deaf
 	took=$(($(now_ms) - start))

@@ -6,6 +6,11 @@
 load ../lib/common
 load ../lib/vm
 
+teardown() {
+	remove_boxes
+	common_teardown
+}
+
 # on_terminal CODE SIZE STEP... -- HOLT-ARGUMENT...: what the terminal showed is $output.
 on_terminal() {
 	local code=$1 words=()
@@ -50,19 +55,20 @@ end_kept() {
 @test "K22: Ctrl-C, Ctrl-\\ and Ctrl-Z are signals in the box, not here" {
 	begin_kept
 	on_terminal 130 24x80 expect=up raw 'send=\x03' -- exec -it "$BOX" sh -c 'echo up; exec sleep 1000'
-	on_terminal 131 24x80 expect=up raw 'send=\x1c' -- exec -it "$BOX" sh -c 'echo up; exec sleep 1000'
+	# A shell is deaf to SIGQUIT.
+	on_terminal 131 24x80 raw sleep=0.5 'send=\x1c' -- exec -it "$BOX" sleep 1000
 	on_terminal 9 24x80 expect=up raw 'send=\x03' expect=got -- exec -it "$BOX" sh -c \
 		'trap "echo got; exit 9" INT; echo up; while :; do sleep 0.1; done'
 	# Job control of the shell inside.
-	on_terminal 0 24x80 'expect=# ' 'send=sleep 1000\n' 'send=\x1a' expect=Stopped \
-		'send=kill %1; exit 0\n' -- exec -it "$BOX" sh -i
+	on_terminal 0 24x80 'expect=# ' 'send=sleep 1000\n' sleep=1 'send=\x1a' expect=Stopped \
+		'send=exit 0\n' 'expect=stopped jobs' 'send=exit 0\n' -- exec -it "$BOX" sh -i
 	end_kept
 	# The program of a box, the same.
 	on_terminal 130 24x80 expect=up raw 'send=\x03' -- run -it demo sh -c 'echo up; exec sleep 1000'
 }
 
 @test "K22: Ctrl-C while the machine boots ends the call" {
-	on_terminal 130 24x80 'send=\x03' -- run -it demo sh
+	on_terminal 130 24x80 sleep=1 'send=\x03' -- run -it demo sh
 }
 
 @test "K22: in raw mode every byte passes, both ways" {
@@ -96,6 +102,15 @@ end_kept() {
 	leftovers
 }
 
+@test "K22: a hang-up leaves a program alone that was only attached to; its size follows" {
+	local n
+	begin_kept
+	n=$(holt exec -dit "$BOX" sh -c 'stty -echo; read x; stty size; echo "got $x"; read x; echo "then $x"; exit 6')
+	on_terminal 129 33x99 raw 'send=one\n' 'expect=33 99' 'expect=got one' hangup -- exec -it --attach "$n" "$BOX"
+	on_terminal 6 24x80 raw 'send=two\n' 'expect=then two' -- exec -it --attach "$n" "$BOX"
+	end_kept
+}
+
 # Whether only the program of the box is there.
 nothing_of() {
 	! holt exec "$1" ps -o args | grep -E 'sleep (777|888)'
@@ -111,12 +126,9 @@ nothing_of() {
 	on_terminal 0 24x80 expect=up raw signal=STOP signal=CONT raw 'send=\x03x' -- exec -it "$BOX" sh -c \
 		'stty raw -echo; echo up; dd bs=1 count=2 2>/dev/null | od -An -tx1'
 	assert_match "$output" '03 78'
-	on_terminal 125 24x80 expect=up raw signal=CONT cooked -- exec -it "$BOX" sh -c \
-		"echo up; exec sleep 1000" &
-	local job=$!
-	wait_for 20 holt exec "$BOX" pgrep -f 'sleep 1000'
-	holt rm -f "$BOX" >/dev/null
-	wait "$job"
+	# The box goes away.
+	on_terminal 125 24x80 expect=up raw "do='$HOLT' rm -f $BOX" cooked -- exec -it "$BOX" sh -c \
+		'echo up; exec sleep 1000'
 }
 
 @test "K22: -t without -i: output of a terminal, keys stay the caller's" {
