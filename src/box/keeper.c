@@ -212,8 +212,8 @@ void keeper_vm_ended(struct keeper *k, int wait_status)
 
 static int tell_shutdown(struct keeper *k, uint32_t grace_ms)
 {
-	return channel_send(&k->machine->guest, &(struct wire_msg){.op = WIRE_OP_shutdown,
-							.shutdown = {.grace_ms = grace_ms}});
+	return channel_send(&k->machine->guest,
+		&(struct wire_msg){.op = WIRE_OP_shutdown, .shutdown = {.grace_ms = grace_ms}});
 }
 
 /* All programs die, the disk is flushed, the machine turns itself off. */
