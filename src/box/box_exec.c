@@ -544,10 +544,10 @@ void exec_free(struct holt_exec *e)
 {
 	if (!e)
 		return;
-	if (e->keep)
-		(void)tell(e, &(struct wire_msg){.op = WIRE_OP_leave, .stream = e->stream.id});
-	else
+	if (!e->keep)
 		(void)exec_signal(e, SIGKILL);
+	/* Without it, what nobody reads would hold up a dead program's end for ever. */
+	(void)tell(e, &(struct wire_msg){.op = WIRE_OP_leave, .stream = e->stream.id});
 	session_lock(e->session);
 	session_stream_remove(e->session, &e->stream);
 	session_unlock(e->session);

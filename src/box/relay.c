@@ -346,11 +346,20 @@ static int client_stdin(struct stream *s, const struct wire_msg *msg, const char
 	return stream_to_guest(s, msg);
 }
 
+/* The client wants nothing more of it. Only a kept one goes on. */
+static int client_leave(struct stream *s, const struct wire_msg *msg)
+{
+	struct relay_client *c = s->client;
+
+	abandon(s);
+	return relay_done(c, msg->stream);
+}
+
 /* A frame of a stream that is open. */
 static int client_frame(struct stream *s, const struct wire_msg *msg, const char **ret_what)
 {
-	if (msg->op == WIRE_OP_leave && s->kept)
-		return kept_leave(s, msg);
+	if (msg->op == WIRE_OP_leave && !s->request)
+		return client_leave(s, msg);
 	if (msg->op == WIRE_OP_credit)
 		return client_credit(s, msg, ret_what);
 	if (s->request) {

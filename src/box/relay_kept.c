@@ -301,15 +301,6 @@ int kept_attach(struct relay *r, struct relay_client *c, const struct wire_msg *
 	return rc == 0 ? kept_pump(s) : rc;
 }
 
-int kept_leave(struct stream *s, const struct wire_msg *msg)
-{
-	struct relay_client *c = s->client;
-
-	stream_part(s);
-	kept_alone(s);
-	return relay_done(c, msg->stream);
-}
-
 /* ---- frames ---- */
 
 int kept_started(struct stream *s, const struct wire_msg *msg)

@@ -81,7 +81,6 @@ void stream_free(struct stream *s);
 int kept_new(struct stream *s, struct wire_msg *exec);
 void kept_free(struct stream *s);
 int kept_attach(struct relay *r, struct relay_client *c, const struct wire_msg *msg);
-int kept_leave(struct stream *s, const struct wire_msg *msg);
 int kept_started(struct stream *s, const struct wire_msg *msg);
 int kept_client_credit(struct stream *s, enum wire_channel channel, uint32_t bytes);
 int kept_data(struct stream *s, enum wire_channel channel, const struct wire_bytes *bytes);

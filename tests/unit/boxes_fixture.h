@@ -31,7 +31,7 @@
 static char home_dir[64];
 static char home_path[80];
 static holt_home *home;
-static size_t fds_before;
+static size_t fds_before, threads_before;
 static int tracked[TRACKED_MAX];
 static int n_tracked;
 
@@ -94,10 +94,24 @@ static inline holt_home *open_home(void)
 	return h;
 }
 
+/* A test that has failed may have left boxes to the next one. */
+static inline void remove_all(void)
+{
+	holt_box **list = NULL;
+	size_t n = 0;
+
+	ok(holt_box_list(home, &list, &n, E));
+	for (size_t i = 0; i < n; i++)
+		ok(holt_box_remove(list[i], 1, E));
+	holt_box_list_free(list, n);
+}
+
 static inline void setup(void)
 {
 	fds_before = count_dir("/proc/self/fd");
+	threads_before = count_dir("/proc/self/task");
 	home = open_home();
+	remove_all();
 }
 
 static inline holt_box_info info_of(holt_box *b)
@@ -148,10 +162,9 @@ static inline void teardown(void)
 	}
 	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
 	ck_assert_int_eq(errno, ECHILD);
-	ck_assert_uint_eq(count_dir("/proc/self/fd"), fds_before);
-#ifndef __SANITIZE_THREAD__
-	ck_assert_uint_eq(count_dir("/proc/self/task"), 1);
-#endif
+	/* libuv keeps a pipe for as long as the process lives, ThreadSanitizer a thread. */
+	ck_assert_uint_le(count_dir("/proc/self/fd"), fds_before + 2);
+	ck_assert_uint_eq(count_dir("/proc/self/task"), threads_before);
 }
 
 /* ---- boxes ---- */

@@ -321,8 +321,9 @@ END_TEST
 
 START_TEST(signals)
 {
-	const struct job j = {.argv = {"/bin/sh", "-c",
-				      "trap 'echo got; exit 3' TERM; echo up; sleep 60 & wait"}};
+	const struct job j = {
+		.argv = {"/bin/sh", "-c",
+			"trap 'echo got; exit 3' TERM; echo up; sleep 60 >/dev/null 2>&1 & wait"}};
 	struct run r;
 
 	job_start(&j, &r);
@@ -464,8 +465,9 @@ static void check_ends(void)
 
 START_TEST(shutdown_with_grace)
 {
-	const struct job j = {.argv = {"/bin/sh", "-c",
-				      "trap 'echo bye; exit 0' TERM; echo up; sleep 60 & wait"}};
+	const struct job j = {
+		.argv = {"/bin/sh", "-c",
+			"trap 'echo bye; exit 0' TERM; echo up; sleep 60 >/dev/null 2>&1 & wait"}};
 	struct run r;
 
 	job_start(&j, &r);
@@ -552,7 +554,8 @@ END_TEST
 START_TEST(shutdown_while_frozen)
 {
 	const struct job j = {
-		.argv = {"/bin/sh", "-c", "trap 'exit 8' TERM; echo up; sleep 60 & wait"}};
+		.argv = {"/bin/sh", "-c",
+			"trap 'exit 8' TERM; echo up; sleep 60 >/dev/null 2>&1 & wait"}};
 	struct run r;
 	struct wire_msg m;
 

@@ -142,7 +142,7 @@ END_TEST
 
 /* ---- nonsense at the door ---- */
 
-static int knock_raw(const holt_box *b, const void *data, size_t len, const int *fds, size_t n_fds)
+static int knock_raw(holt_box *b, const void *data, size_t len, const int *fds, size_t n_fds)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	const struct timeval wait = {.tv_sec = 20};
@@ -152,7 +152,7 @@ static int knock_raw(const holt_box *b, const void *data, size_t len, const int 
 		char room[CMSG_SPACE(8 * sizeof(int))];
 	} control = {0};
 
-	snprintf(path, sizeof path, "%s/boxes/%s/sock", home_path, holt_box_id((holt_box *)b));
+	snprintf(path, sizeof path, "%s/boxes/%s/sock", home_path, holt_box_id(b));
 	ck_assert_uint_lt(strlen(path), sizeof addr.sun_path);
 	strcpy(addr.sun_path, path);
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

@@ -93,13 +93,23 @@ START_TEST(client_keeps_the_rules_too)
 }
 END_TEST
 
-START_TEST(leaving_client_kills_and_drains)
+/* The client goes (0), or only leaves the stream and stays (1). */
+START_TEST(leaving_kills_and_drains)
 {
 	const uint32_t a = start(1, 10);
 
 	ck_assert_int_eq(from_guest(started(a, 5)), 0);
-	relay_client_remove(relay, rc);
-	rc = NULL;
+	(void)next(&client, WIRE_AS_CLIENT, WIRE_CONTROL);
+	if (_i == 0) {
+		relay_client_remove(relay, rc);
+		rc = NULL;
+	} else {
+		ck_assert_int_eq(from_client(plain(WIRE_OP_leave, 1)), 0);
+		ck_assert_int_eq(next(&client, WIRE_AS_CLIENT, WIRE_CONTROL).op, WIRE_OP_done);
+		/* Twice is fine, and what was under way concerns nobody. */
+		ck_assert_int_eq(from_client(plain(WIRE_OP_leave, 1)), 0);
+		ck_assert_int_eq(next(&client, WIRE_AS_CLIENT, WIRE_CONTROL).op, WIRE_OP_done);
+	}
 	struct wire_msg msg = next(&guest, WIRE_AS_GUEST, WIRE_CONTROL);
 	ck_assert_int_eq(msg.op, WIRE_OP_signal);
 	ck_assert_uint_eq(msg.signal.signo, SIGKILL);
@@ -116,6 +126,7 @@ START_TEST(leaving_client_kills_and_drains)
 	}
 	ck_assert_int_eq(from_guest(plain(WIRE_OP_exit, a)), 0);
 	ck_assert_uint_eq(relay_streams(relay), 0);
+	nothing(&client);
 }
 END_TEST
 
@@ -151,7 +162,7 @@ int main(void)
 {
 	const TTest *const tests[] = {numbers_are_translated_both_ways, guest_keeps_to_its_credit,
 		guest_cannot_invent, late_control_frames_of_the_dead_are_harmless,
-		client_keeps_the_rules_too, leaving_client_kills_and_drains, streams_have_a_limit,
+		client_keeps_the_rules_too, streams_have_a_limit,
 		no_memory_is_an_error_not_a_crash};
 	Suite *s = suite_create("relay");
 	TCase *c = tcase_create("relay");
@@ -159,6 +170,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
 		tcase_add_test(c, tests[i]);
+	tcase_add_loop_test(c, leaving_kills_and_drains, 0, 2);
 	suite_add_tcase(s, c);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
