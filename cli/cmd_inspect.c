@@ -28,7 +28,10 @@ static int inspect_main(int argc, char **argv)
 	(void)printf("[");
 	status = cli_each_box("inspect", argv + optind, inspect_box, NULL, CLI_EACH_QUIET);
 	(void)printf("\n]\n");
-	return cli_finish_with(status);
+	if (status == 0)
+		return cli_finish();
+	(void)fflush(stdout); /* whatever failed has been told */
+	return status;
 }
 
 const struct cli_verb verb_inspect = {

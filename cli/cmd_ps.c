@@ -95,11 +95,15 @@ static void add_row(
 
 static int print_json(holt_box *box)
 {
+	holt_box_info info = HOLT_BOX_INFO_INIT;
 	const char *json = NULL;
 	holt_error *error = NULL;
 
 	if (holt_box_json(box, &json, &error) < 0)
 		return cli_error(CLI_FAILED, error);
+	/* It may have gone since it was found worth listing. */
+	if (holt_box_get_info(box, &info) == 0 && info.state == HOLT_BOX_GONE)
+		return CLI_OK;
 	cli_json_print(stdout, json, 0, 0);
 	(void)printf("\n");
 	return CLI_OK;

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -158,6 +159,15 @@ static int broken_pipe(void)
 	return 128 + SIGPIPE;
 }
 
+static int no_thread(const struct foreground *f)
+{
+	(void)fprintf(stderr,
+		"holt: %s: cannot start a thread\n"
+		"hint: allow more processes (ulimit -u) and memory (ulimit -v)\n",
+		f->verb);
+	return CLI_RUN_FAILED;
+}
+
 static int work_watched(struct foreground *f, holt_home *home)
 {
 	holt_error *error = NULL;
@@ -165,7 +175,7 @@ static int work_watched(struct foreground *f, holt_home *home)
 
 	watch.f = f;
 	if (pthread_create(&thread, NULL, signal_thread, &watch) != 0)
-		return cli_usage(CLI_RUN_FAILED, f->verb, "cannot start a thread");
+		return no_thread(f);
 	const int code = f->work(f, home, &error);
 	(void)pthread_mutex_lock(&watch.lock);
 	watch.over = 1;

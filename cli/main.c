@@ -2,9 +2,11 @@
 #include "cli.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const struct cli_verb *const verbs[] = {
@@ -116,11 +118,20 @@ static void guard_std_fds(void)
 		(void)close(fd);
 }
 
+/* The surroundings that a caller may leave us in and that no part of the library may change: a mask
+ * that takes our own files away from us, and a limit of file sizes that would kill us. */
+static void guard_process(void)
+{
+	guard_std_fds();
+	(void)umask(umask(0) & 077);
+	(void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "--help";
 
-	guard_std_fds();
+	guard_process();
 	set_log();
 	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 ||
 		(strcmp(name, "help") == 0 && argc < 3))

@@ -155,7 +155,9 @@ uint32_t exec_in_pass(struct exec_in *in, const uint8_t *data, uint32_t len)
 
 static void in_write(struct exec_in *in)
 {
-	in->head += in_give(in, in->buf + in->head, in->tail - in->head);
+	/* Without stdin there is no buffer either. */
+	if (in->head < in->tail)
+		in->head += in_give(in, in->buf + in->head, in->tail - in->head);
 	if (in->head == in->tail)
 		in->head = in->tail = 0;
 }

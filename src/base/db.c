@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/db.h"
 
+#include <errno.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/str.h"
@@ -35,6 +37,12 @@ int db_fail(struct db *db, int rc, holt_error **reterr)
 	case SQLITE_NOTADB:
 		rc = err_make(reterr, HOLT_EIO, "the %s is damaged: %s", db->what, why);
 		err_hint(reterr, "move the home away and import the images again");
+		return rc;
+	case SQLITE_IOERR:
+		rc = sqlite3_system_errno(db->handle);
+		rc = err_errno(reterr, rc ? rc : EIO, "cannot use the %s", db->what);
+		if (reterr && !*holt_error_hint(*reterr))
+			err_hint(reterr, "look at the file system of the home");
 		return rc;
 	default:
 		return err_make(reterr, HOLT_EIO, "cannot use the %s: %s", db->what, why);
@@ -142,6 +150,9 @@ static int set_modes(struct db *db, holt_error **reterr)
 int db_open(struct db *db, const char *path, const char *what, const char *schema, int version,
 	holt_error **reterr)
 {
+	/* SQLite gives its other files the mode of this one. No descriptor, since closing one would
+	 * drop the locks of this process; what is wrong, SQLite finds too. */
+	(void)!mknod(path, S_IFREG | 0600, 0);
 	*db = (struct db){.what = what};
 	const int rc = sqlite3_open_v2(path, &db->handle,
 		SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, NULL);
@@ -150,6 +161,9 @@ int db_open(struct db *db, const char *path, const char *what, const char *schem
 	if (code == 0) {
 		(void)sqlite3_extended_result_codes(db->handle, 1);
 		(void)sqlite3_busy_timeout(db->handle, DB_TIMEOUT_MS);
+		/* The log and its index stay, so that their space is there on a full disk. */
+		int on = 1;
+		(void)sqlite3_file_control(db->handle, NULL, SQLITE_FCNTL_PERSIST_WAL, &on);
 		code = set_modes(db, reterr);
 	}
 	if (code == 0)

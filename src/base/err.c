@@ -250,9 +250,32 @@ HOLT_API const char *holt_error_object(const holt_error *error)
 	return error && error->object ? error->object : "";
 }
 
+/* What helps against the reason, where the place of the failure knew nothing better. */
+static const char *hint_of_errno(int errnum)
+{
+	switch (errnum) {
+	case EAGAIN:
+		return "allow more processes (ulimit -u), or try again";
+	case EDQUOT:
+	case ENOSPC:
+		return "free some space";
+	case EFBIG:
+		return "allow larger files (ulimit -f)";
+	case EMFILE:
+	case ENFILE:
+		return "allow more open files (ulimit -n)";
+	case EROFS:
+		return "choose a place that can be written to";
+	default:
+		return "";
+	}
+}
+
 HOLT_API const char *holt_error_hint(const holt_error *error)
 {
-	return error && error->hint ? error->hint : "";
+	if (!error)
+		return "";
+	return error->hint ? error->hint : hint_of_errno(error->errnum);
 }
 
 HOLT_API void holt_error_free(holt_error *error)

@@ -38,15 +38,17 @@
 #define PROC_FDS_MAX    32
 #define PROC_OUTPUT_MAX 65536u
 /* Descriptors are first moved above this, so that no target number is overwritten too early. */
-#define PROC_FD_SAFE 512
+#define PROC_FD_SAFE 32
+#define PROC_NOFILE  1024 /* what a child may open, where the caller's hard limit allows it */
 
-enum step { STEP_NETNS_ON, STEP_PID, STEP_FDS, STEP_DETACH, STEP_PRIVS, STEP_EXEC };
+enum step { STEP_NETNS_ON, STEP_PID, STEP_FDS, STEP_DETACH, STEP_SIZE, STEP_PRIVS, STEP_EXEC };
 
 static const char *const step_names[] = {
 	[STEP_NETNS_ON] = "namespace",
 	[STEP_PID] = "pid",
 	[STEP_FDS] = "descriptors",
 	[STEP_DETACH] = "detach",
+	[STEP_SIZE] = "file size",
 	[STEP_PRIVS] = "privileges",
 	[STEP_EXEC] = "exec",
 };
@@ -117,20 +119,43 @@ static void child_cloexec_all(void)
 		(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
+/* The caller's own limit may be a small one. */
+static void child_allow_fds(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur >= PROC_NOFILE)
+		return;
+	const struct rlimit more = {.rlim_cur = PROC_NOFILE,
+		.rlim_max = lim.rlim_max > PROC_NOFILE ? lim.rlim_max : PROC_NOFILE};
+	const struct rlimit most = {.rlim_cur = lim.rlim_max, .rlim_max = lim.rlim_max};
+	if (setrlimit(RLIMIT_NOFILE, &more) < 0)
+		(void)setrlimit(RLIMIT_NOFILE, &most);
+}
+
+static int child_safe_fd(struct child_args *a, int fd)
+{
+	const int safe = fcntl(fd, F_DUPFD_CLOEXEC, PROC_FD_SAFE);
+
+	if (safe < 0) {
+		if (errno == EINVAL)
+			errno = EMFILE; /* the number is above the limit */
+		child_fail(a, STEP_FDS);
+	}
+	return safe;
+}
+
 static void child_fds(struct child_args *a)
 {
 	int safe[PROC_FDS_MAX];
-	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	const int report = fcntl(a->report, F_DUPFD_CLOEXEC, PROC_FD_SAFE);
 
-	if (null < 0 || report < 0)
+	child_allow_fds();
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
 		child_fail(a, STEP_FDS);
-	a->report = report;
-	for (size_t i = 0; i < a->spec->n_fds; i++) {
-		safe[i] = fcntl(a->spec->fds[i].from, F_DUPFD_CLOEXEC, PROC_FD_SAFE);
-		if (safe[i] < 0)
-			child_fail(a, STEP_FDS);
-	}
+	a->report = child_safe_fd(a, a->report);
+	for (size_t i = 0; i < a->spec->n_fds; i++)
+		safe[i] = child_safe_fd(a, a->spec->fds[i].from);
 	child_cloexec_all();
 	for (int fd = 0; fd < 3; fd++) {
 		if (fd == null ? fcntl(fd, F_SETFD, 0) < 0 : dup2(null, fd) < 0)
@@ -198,8 +223,10 @@ static void child_limits(const struct child_args *a)
 
 	if ((s->flags & PROC_NOCORE) && setrlimit(RLIMIT_CORE, &none) < 0)
 		child_fail(a, STEP_PRIVS);
-	if (s->max_file_bytes && setrlimit(RLIMIT_FSIZE, &size) < 0)
-		child_fail(a, STEP_PRIVS);
+	if (s->max_file_bytes && setrlimit(RLIMIT_FSIZE, &size) < 0) {
+		errno = EFBIG;
+		child_fail(a, STEP_SIZE);
+	}
 	if ((s->flags & PROC_NOPRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		child_fail(a, STEP_PRIVS);
 	if (s->flags & PROC_DEATHSIG) {
@@ -254,6 +281,16 @@ static void __attribute__((noreturn)) child_main(struct child_args *a)
 	child_fail(a, STEP_EXEC);
 }
 
+static int step_failed(const struct record *rec, const char *path, holt_error **reterr)
+{
+	const int code = err_errno(
+		reterr, rec->value, "cannot start '%s' (%s)", path, step_names[rec->step]);
+
+	if (rec->step == STEP_SIZE)
+		err_hint(reterr, "allow files as large as the disk (ulimit -f)");
+	return code;
+}
+
 /* Read the child's records until exec closes the pipe. */
 static int read_report(int fd, const char *path, struct proc *p, holt_error **reterr)
 {
@@ -266,8 +303,7 @@ static int read_report(int fd, const char *path, struct proc *p, holt_error **re
 		else if (rec.step == STEP_PID)
 			p->pid = rec.value;
 		else if (r == 0)
-			r = err_errno(reterr, rec.value, "cannot start '%s' (%s)", path,
-				step_names[rec.step]);
+			r = step_failed(&rec, path, reterr);
 	}
 	return r;
 }
@@ -281,6 +317,11 @@ int proc_spawn(const struct proc_spec *spec, struct proc *ret, holt_error **rete
 
 	if (spec->n_fds > PROC_FDS_MAX)
 		return err_make(reterr, HOLT_EINTERNAL, "too many descriptors for a child");
+	for (size_t i = 0; i < spec->n_fds; i++) {
+		if (spec->fds[i].to >= PROC_FD_SAFE)
+			return err_make(
+				reterr, HOLT_EINTERNAL, "a child's descriptor is too large");
+	}
 	int r = fd_pipe(report);
 	if (r < 0)
 		return err_errno(reterr, -r, "cannot make a pipe");

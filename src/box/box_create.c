@@ -267,17 +267,27 @@ int box_create(struct holt_home *home, const char *ref, const struct box_wish *w
 
 /* ---- removing ---- */
 
+/* Both halves of a box. On a full disk even an entry cannot go: the directory first, which gives
+ * the room; an entry that stays behind it is removed by the next sweep. */
+static int discard_both(struct holt_home *home, struct box_dir *d, holt_error **reterr)
+{
+	auto_error error = NULL;
+	int code = box_index_remove(home->boxes, d->id, &error);
+
+	if (code < 0 && code != -HOLT_ELIMIT)
+		return err_take(reterr, take_ptr(error));
+	const int r = box_dir_destroy(home->boxes_fd, d);
+	if (r < 0)
+		return err_errno(reterr, -r, "cannot remove the directory of the box");
+	return code < 0 ? box_index_remove(home->boxes, d->id, reterr) : 0;
+}
+
 int box_discard(struct holt_home *home, struct box_dir *d, const char *name, holt_error **reterr)
 {
-	char id[sizeof d->id];
-	int code = box_index_remove(home->boxes, d->id, reterr);
+	const int code = discard_both(home, d, reterr);
 
-	(void)snprintf(id, sizeof id, "%s", d->id);
-	if (code == 0) {
-		const int r = box_dir_destroy(home->boxes_fd, d);
-		code = r < 0 ? err_errno(reterr, -r, "cannot remove the directory of the box") : 0;
-		event_tell(home->fd, "destroy", id, name, NULL);
-	}
+	if (code == 0)
+		event_tell(home->fd, "destroy", d->id, name, NULL);
 	return code;
 }
 
@@ -288,9 +298,11 @@ static void sweep_dir(struct holt_home *home, const char *id)
 	bool there = false;
 	bool keep = false;
 
-	if (box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
+	/* One that was made since the listing is let alone: its lock would look like a start. */
+	if (box_index_look(home->boxes, id, &there, &keep, NULL) < 0 || keep ||
+		box_dir_lock(home->boxes_fd, id, 0, &d) < 0)
 		return;
-	/* Looked up under the lock: it may just have been made. */
+	/* Looked up again under the lock: it may just have been made. */
 	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep) {
 		if (there)
 			(void)box_discard(home, &d, NULL, NULL);

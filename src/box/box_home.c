@@ -18,6 +18,7 @@
 
 #define HOME_FORMAT "1\n"
 
+/* An empty text where nothing tells. */
 static char *default_home(void)
 {
 	const char *home = getenv("HOLT_HOME");
@@ -30,7 +31,7 @@ static char *default_home(void)
 		return str_dup("/var/lib/holt");
 	if (data && data[0] == '/')
 		return str_printf("%s/holt", data);
-	return str_printf("%s/.local/share/holt", user && *user ? user : "");
+	return user && user[0] == '/' ? str_printf("%s/.local/share/holt", user) : str_dup("");
 }
 
 int home_resolve(const char *path, char **ret, holt_error **reterr)
@@ -40,14 +41,23 @@ int home_resolve(const char *path, char **ret, holt_error **reterr)
 
 	if (!chosen)
 		return err_nomem(reterr);
-	if (!*chosen)
-		return err_make(reterr, HOLT_EINVALID, "the path of the home is empty");
+	if (!*chosen) {
+		(void)err_make(reterr, HOLT_EINVALID,
+			path ? "the path of the home is empty"
+			     : "neither HOLT_HOME nor HOME tells where the home is");
+		err_hint(reterr, "set HOLT_HOME to a directory of your own");
+		return -HOLT_EINVALID;
+	}
 	if (*chosen == '/') {
 		*ret = take_ptr(chosen);
 		return 0;
 	}
-	if (!getcwd(cwd, sizeof cwd))
-		return err_errno(reterr, errno, "cannot tell the current directory");
+	if (!getcwd(cwd, sizeof cwd)) {
+		const int code = err_errno(reterr, errno, "cannot tell the current directory");
+		err_object(reterr, chosen);
+		err_hint(reterr, "set HOLT_HOME to an absolute path");
+		return code;
+	}
 	*ret = str_printf("%s/%s", cwd, chosen);
 	return *ret ? 0 : err_nomem(reterr);
 }

@@ -97,23 +97,55 @@ static int open_named(struct holt_log_reader *r, const char *name)
 	return r->fd < 0 && errno != ENOENT ? -errno : 0;
 }
 
+static bool is_head(const struct record *h)
+{
+	static const uint8_t zero[sizeof h->zero];
+
+	return h->magic == LOG_MAGIC && h->len > 0 && h->len <= WIRE_DATA_MAX &&
+	       (h->stream == WIRE_STDOUT || h->stream == WIRE_STDERR) &&
+	       memcmp(h->zero, zero, sizeof zero) == 0;
+}
+
+/* A keeper was killed in the middle of a record: go on at the next one behind @at. 1 if the file
+ * is there now, 0 where there is none yet, or -errno. */
+static int find_head(struct holt_log_reader *r, off_t at)
+{
+	for (;;) {
+		const ssize_t n = pread(r->fd, r->data, sizeof r->data, at);
+
+		if (n < (ssize_t)sizeof r->head)
+			return n < 0 ? -errno : 0;
+		for (size_t i = 0; i + sizeof r->head <= (size_t)n; i++) {
+			memcpy(&r->head, r->data + i, sizeof r->head);
+			if (is_head(&r->head))
+				return lseek(r->fd, at + (off_t)i, SEEK_SET) < 0 ? -errno : 1;
+		}
+		at += n - (ssize_t)sizeof r->head + 1;
+	}
+}
+
 /* The next record into head and data: 1, 0 where there is none (yet), or -errno. */
 static int read_record(struct holt_log_reader *r)
 {
-	const off_t at = lseek(r->fd, 0, SEEK_CUR);
-	ssize_t n = at < 0 ? -errno : fd_read_full(r->fd, &r->head, sizeof r->head);
+	for (;;) {
+		const off_t at = lseek(r->fd, 0, SEEK_CUR);
+		ssize_t n = at < 0 ? -errno : fd_read_full(r->fd, &r->head, sizeof r->head);
 
-	if (n == (ssize_t)sizeof r->head) {
-		if (r->head.magic != LOG_MAGIC || r->head.len == 0 || r->head.len > WIRE_DATA_MAX)
-			return -EBADMSG;
-		n = fd_read_full(r->fd, r->data, r->head.len);
-		if (n == (ssize_t)r->head.len)
-			return 1;
+		if (n == (ssize_t)sizeof r->head && !is_head(&r->head)) {
+			const int found = find_head(r, at + 1);
+			if (found > 0)
+				continue;
+			n = found;
+		} else if (n == (ssize_t)sizeof r->head) {
+			n = fd_read_full(r->fd, r->data, r->head.len);
+			if (n == (ssize_t)r->head.len)
+				return 1;
+		}
+		if (n < 0)
+			return (int)n;
+		/* Still being written. */
+		return lseek(r->fd, at, SEEK_SET) < 0 ? -errno : 0;
 	}
-	if (n < 0)
-		return (int)n;
-	/* Still being written. */
-	return lseek(r->fd, at, SEEK_SET) < 0 ? -errno : 0;
 }
 
 /* Whether the open file is not the one that is written any more. */

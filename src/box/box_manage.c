@@ -392,16 +392,31 @@ static int remove_stopped(struct holt_box *b, holt_error **reterr)
 	return r;
 }
 
+/* A lock without a keeper's word is held by a start, another removal, or a process that cleans up:
+ * see what becomes of it. */
+static void look_settled(struct holt_box *b, struct box_state *ret)
+{
+	const uint64_t start_ms = clock_mono_ms();
+
+	for (box_look(b, ret); ret->phase == BOX_STARTING && ret->keeper_pid == 0 &&
+			       clock_mono_ms() - start_ms < LOCK_WAIT_MS;
+		box_look(b, ret))
+		nap(LOOK_PAUSE_MS);
+}
+
 int box_remove(struct holt_box *b, bool force, holt_error **reterr)
 {
 	struct box_state s;
 	int r = 0;
 
-	box_look(b, &s);
-	if (runs(&s) && b->dir.fd < 0 && !force) {
+	if (b->dir.fd >= 0) /* made by this handle, and locked by it */
+		s = (struct box_state){0};
+	else
+		look_settled(b, &s);
+	if (runs(&s) && !force) {
 		r = err_make(reterr, HOLT_EBUSY, "the box is %s", box_phase_name(s.phase));
 		err_hint(reterr, "stop it first, or use -f");
-	} else if (runs(&s) && b->dir.fd < 0) {
+	} else if (runs(&s)) {
 		r = box_finish(b,
 			&(struct wire_msg){.op = WIRE_OP_kill, .kill = {.signo = SIGKILL}},
 			BOX_END_KILLED, KILL_TIMEOUT_MS, reterr);

@@ -16,6 +16,7 @@
 #include "base/banned.h"
 
 #define STATE_SIZE_MAX 8192u
+#define LOOKS          3
 
 static const char *const phase_names[] = {[BOX_CREATED] = "created",
 	[BOX_STARTING] = "starting",
@@ -194,15 +195,21 @@ void box_state_look(int boxes, const char *name, struct box_state *ret)
 	*ret = (struct box_state){.phase = BOX_GONE};
 	if (dir < 0)
 		return;
-	int r = read_state(dir, ret);
-	if (r == 0 && ret->phase == BOX_EXITED)
-		return;
-	const bool locked = is_locked(dir, "keeper.lock");
-	/* A keeper may have ended between the two looks; its last word stands now. */
-	if (!locked)
+	/* Where nobody holds the lock, a keeper may just have ended since the file was read: its
+	 * last word stands in it now. */
+	int r = 0;
+	bool locked = false;
+	for (int i = 0; i < LOOKS && !locked; i++) {
 		r = read_state(dir, ret);
-	if (r == -ENOENT)
+		if (r == 0 && ret->phase == BOX_EXITED)
+			return;
+		locked = is_locked(dir, "keeper.lock");
+	}
+	/* A removed box loses its name first, then its files. */
+	if (!locked && faccessat(boxes, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		*ret = (struct box_state){.phase = BOX_GONE};
+	else if (r == -ENOENT)
 		*ret = (struct box_state){.phase = locked ? BOX_STARTING : BOX_CREATED};
-	else if (r < 0 || (!locked && ret->phase != BOX_EXITED))
+	else if (r < 0 || !locked)
 		set_lost(ret);
 }

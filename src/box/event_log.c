@@ -115,6 +115,10 @@ int events_open(int home, uint64_t since_ns, struct holt_events **ret, holt_erro
 	}
 	if (r == 0 && e->fd < 0)
 		r = open_file(e, EVENTS_FILE, fresh);
+	/* A first file that is not there yet may be full and renamed before it is looked for. */
+	if (r == 0 && e->fd < 0)
+		e->fd = openat(
+			home, EVENTS_FILE, O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (r < 0) {
 		events_close(e);
 		return err_errno(reterr, -r, "cannot open the home's events");

@@ -23,6 +23,8 @@ static const struct {
 	[WIRE_FAIL_NO_EXEC] = {HOLT_ENOT_FOUND,
 		"only commands started with -d, and the program of the box, can be attached"},
 	[WIRE_FAIL_BUSY] = {HOLT_EBUSY, "end the other client first"},
+	[WIRE_FAIL_NO_SPACE] = {HOLT_ELIMIT,
+		"free some space where the home is; the box then goes on by itself"},
 	[WIRE_FAIL_ENDING] = {HOLT_ECLOSED, "start the box again with 'holt start'"},
 };
 

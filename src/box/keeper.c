@@ -25,6 +25,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,6 +149,7 @@ static void finish(struct keeper *k)
 	uv_close((uv_handle_t *)&k->term, NULL);
 	uv_close((uv_handle_t *)&k->watchdog, NULL);
 	uv_close((uv_handle_t *)&k->stopper, NULL);
+	uv_close((uv_handle_t *)&k->retry, NULL);
 	/* Who was held up by the guest is heard again: it may have credit for what it is owed. */
 	clients_resume(k, WIRE_CONTROL);
 	clients_resume(k, WIRE_BULK);
@@ -210,8 +212,8 @@ void keeper_vm_ended(struct keeper *k, int wait_status)
 
 static int tell_shutdown(struct keeper *k, uint32_t grace_ms)
 {
-	return channel_send(&k->machine->guest, &(struct wire_msg){.op = WIRE_OP_shutdown,
-							.shutdown = {.grace_ms = grace_ms}});
+	return channel_send(&k->machine->guest,
+		&(struct wire_msg){.op = WIRE_OP_shutdown, .shutdown = {.grace_ms = grace_ms}});
 }
 
 /* All programs die, the disk is flushed, the machine turns itself off. */
@@ -289,6 +291,9 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 		if (k->state != KEEPER_READY || !program)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_INVALID, ESRCH,
 				"the box has no program to send a signal to");
+		else if (k->waiting)
+			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_NO_SPACE, ENOSPC,
+				"the box waits for space on the host's disk");
 		else if (k->paused)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_PAUSED, EAGAIN,
 				"the box is paused");
@@ -302,7 +307,7 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 		return;
 	}
 	keeper_tell(k, "kill", json_pack("{s:i}", "signal", SIGKILL));
-	if (k->state != KEEPER_READY || !program || k->paused) {
+	if (k->state != KEEPER_READY || !program || k->paused || k->waiting) {
 		k->ending.reason = WIRE_END_KILLED;
 		keeper_stop(k, WIRE_END_KILLED, SIGKILL, 0);
 		return;
@@ -417,11 +422,11 @@ static void on_term(uv_signal_t *handle, int signum)
 
 static int init_handles(struct keeper *k)
 {
-	k->owner.data = k->term.data = k->watchdog.data = k->stopper.data = k;
+	k->owner.data = k->term.data = k->watchdog.data = k->stopper.data = k->retry.data = k;
 	if (uv_poll_init(&k->loop, &k->owner, KEEPER_FD_OWNER) < 0 ||
 		uv_signal_init(&k->loop, &k->term) < 0 ||
 		uv_timer_init(&k->loop, &k->watchdog) < 0 ||
-		uv_timer_init(&k->loop, &k->stopper) < 0)
+		uv_timer_init(&k->loop, &k->stopper) < 0 || uv_timer_init(&k->loop, &k->retry) < 0)
 		return -ENOMEM;
 	k->watchdog.timer_cb = on_watchdog;
 	k->stopper.timer_cb = on_stopper;
@@ -454,17 +459,29 @@ static int keeper_init(struct keeper *k)
 	return r == 0 ? clients_listen(k) : r;
 }
 
+/* What came from the caller's process and is none of a keeper's business: its directory, which must
+ * not be in use for as long as a box lives, its mask, its limits. */
+static void own_surroundings(void)
+{
+	struct rlimit size;
+
+	(void)!chdir("/");
+	(void)umask(077);
+	if (getrlimit(RLIMIT_FSIZE, &size) == 0) {
+		size.rlim_cur = size.rlim_max;
+		(void)setrlimit(RLIMIT_FSIZE, &size);
+	}
+	/* A log that may not grow is an error like others. */
+	(void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+}
+
 int keeper_main(const struct vm_engine *engine)
 {
 	struct keeper k = {.engine = engine, .state = KEEPER_BOOTING, .listen_fd = FD_NONE};
 	auto_error error = NULL;
 
 	k.ending.hint = "";
-	/* Neither a directory of the caller's shall be in use for as long as a box lives, nor its
-	 * umask decide who may read what is made here. */
-	if (chdir("/") < 0)
-		return 2;
-	(void)umask(077);
+	own_surroundings();
 	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 			return 2;

@@ -12,7 +12,7 @@
 
 /*
  * The keeper's parts: keeper.c (life and end), keeper_machine.c (one attempt at a VM),
- * keeper_clients.c (the socket and who comes by it), keeper_pause.c.
+ * keeper_clients.c (the socket and who comes by it), keeper_pause.c, keeper_space.c.
  */
 #define CONSOLE_TAIL 3072u /* bytes of console kept for an error */
 
@@ -74,12 +74,15 @@ struct keeper {
 	uv_signal_t term;
 	uv_timer_t watchdog; /* of the boot, and of a lost guest's exit status */
 	uv_timer_t stopper; /* of a grace, then of the guest's flush */
+	uv_timer_t retry; /* of a write that found no space */
 	int listen_fd;
 	enum keeper_state state;
 	bool flushing; /* while stopping: the guest was told to shut down */
 	bool detached;
 	bool orphaned; /* the owner pipe is closed */
 	bool paused;
+	bool waiting; /* for space on the host's disk */
+	bool trying; /* while waiting: the machine runs, the write may fail again */
 	struct keeper_pausing pausing;
 	unsigned attempts;
 	struct machine *machine; /* the current one, or NULL */
@@ -145,5 +148,11 @@ void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg 
 /* Let a paused VM run again, without waiting, on its way to its end. */
 void pause_lift(struct keeper *k);
 void pause_client_gone(struct keeper *k, const struct keeper_client *c);
+
+/* keeper_space.c */
+/* QEMU has stopped the machine, since the host could not write its disk. */
+void space_lost(struct keeper *k);
+/* The machine is about to go on, or to end. */
+void space_over(struct keeper *k);
 
 #endif

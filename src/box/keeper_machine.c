@@ -328,7 +328,18 @@ static int monitor_write(const void *data, size_t len, void *user)
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
 }
 
-static const struct qmp_ops monitor_ops = {.write = monitor_write};
+static void monitor_event(const char *name, const json_t *data, void *user)
+{
+	struct machine *m = user;
+	const char *action = NULL;
+
+	if (!m->ending && strcmp(name, "BLOCK_IO_ERROR") == 0 &&
+		json_get_str(data, "action", &action, NULL) == 0 && action &&
+		strcmp(action, "stop") == 0)
+		space_lost(m->k);
+}
+
+static const struct qmp_ops monitor_ops = {.write = monitor_write, .on_event = monitor_event};
 
 /* ---- start ---- */
 

@@ -134,6 +134,11 @@ void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg 
 			"the box is not running");
 		return;
 	}
+	if (k->waiting && !k->paused) {
+		(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_NO_SPACE, ENOSPC,
+			"the box waits for space on the host's disk");
+		return;
+	}
 	if (k->pausing.busy) {
 		(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_BUSY, EBUSY,
 			"the box is just being paused or unpaused");
@@ -141,6 +146,8 @@ void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg 
 	}
 	k->pausing = (struct keeper_pausing){
 		.client = c, .stream = msg->stream, .busy = true, .on = on};
+	if (!on)
+		space_over(k);
 	if (k->paused == on)
 		answer(k, NULL);
 	else if (on)

@@ -5,8 +5,11 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "base/fd.h"
 #include "base/hash.h"
 #include "base/banned.h"
+
+#define UV_PIPES 4 /* as many descriptors as a loop and its first handles take, and some */
 
 struct loop_task {
 	void (*fn)(void *arg);
@@ -80,12 +83,31 @@ static void *loop_thread(void *arg)
 	return NULL;
 }
 
+/* libuv aborts where it finds no descriptors for its first loop, so look whether it will. */
+static int check_descriptors(void)
+{
+	int pipes[UV_PIPES][2];
+	int n = 0;
+	int r = 0;
+
+	while (n < UV_PIPES && (r = fd_pipe(pipes[n])) == 0)
+		n++;
+	while (n > 0) {
+		n--;
+		(void)fd_close(pipes[n][0]);
+		(void)fd_close(pipes[n][1]);
+	}
+	return r;
+}
+
 static int start_locked(struct loop *l, holt_error **reterr)
 {
 	sigset_t all;
 	sigset_t before;
 
-	int r = uv_loop_init(&l->uv);
+	int r = check_descriptors();
+	if (r == 0)
+		r = uv_loop_init(&l->uv);
 	if (r < 0)
 		return err_errno(reterr, -r, "cannot make an event loop");
 	l->wake.data = l;

@@ -127,6 +127,11 @@ void relay_set_paused(struct relay *r, bool paused)
 	r->paused = paused;
 }
 
+void relay_set_full(struct relay *r, bool full)
+{
+	r->full = full;
+}
+
 size_t relay_streams(const struct relay *r)
 {
 	return HASH_CNT(by_guest, r->streams);
@@ -294,6 +299,9 @@ static int client_open(
 	if (!r->guest)
 		return relay_refuse(
 			c, msg->stream, WIRE_FAIL_ENDING, ESHUTDOWN, "the box is ending");
+	if (r->full)
+		return relay_refuse(c, msg->stream, WIRE_FAIL_NO_SPACE, ENOSPC,
+			"the box waits for space on the host's disk");
 	if (r->paused)
 		return relay_refuse(c, msg->stream, WIRE_FAIL_PAUSED, EAGAIN, "the box is paused");
 	if (relay_streams(r) >= WIRE_STREAMS_MAX)

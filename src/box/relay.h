@@ -36,6 +36,8 @@ void relay_free(struct relay *r);
 void relay_set_guest(struct relay *r, struct channel *guest);
 /* While paused, clients' new execs and requests are refused. */
 void relay_set_paused(struct relay *r, bool paused);
+/* The same while the host's disk is full. */
+void relay_set_full(struct relay *r, bool full);
 
 struct relay_client *relay_client_add(struct relay *r, struct channel *ch)
 	__attribute__((warn_unused_result));

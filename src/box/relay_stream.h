@@ -60,6 +60,7 @@ struct relay {
 	struct stream *streams;
 	struct stream *program; /* NULL: there was none yet */
 	bool paused;
+	bool full;
 	uint32_t next_id;
 	uint32_t next_number;
 	uint64_t ended; /* kept execs that ever ended */

@@ -164,8 +164,8 @@ static void do_init(void *arg)
 		.on_drain = on_drain,
 		.on_closed = on_closed};
 
-	s->init_result = channel_init(&s->ch, loop_uv(s->loop), WIRE_AS_CLIENT, s->fds[0], s->fds[1],
-		SESSION_QUEUE_MAX, &ops, s);
+	s->init_result = channel_init(&s->ch, loop_uv(s->loop), WIRE_AS_CLIENT, s->fds[0],
+		s->fds[1], SESSION_QUEUE_MAX, &ops, s);
 }
 
 static void do_close(void *arg)

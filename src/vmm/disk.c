@@ -101,10 +101,11 @@ static int blank_make(const char *path, uint64_t size_bytes, holt_error **reterr
 	auto_fd fd = open(temp, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fail(reterr, -errno, "create", temp);
+	int r = 0;
 	if (ftruncate(fd, (off_t)size_bytes) < 0)
-		return fail(reterr, -errno, "resize", temp);
-
-	int r = mke2fs(temp, size_bytes, reterr);
+		r = fail(reterr, -errno, "resize", temp);
+	if (r == 0)
+		r = mke2fs(temp, size_bytes, reterr);
 	if (r == 0 && (fsync(fd) < 0 || fchmod(fd, 0400) < 0))
 		r = fail(reterr, -errno, "write", temp);
 	if (r == 0) {

@@ -171,7 +171,8 @@ static void add_disks(struct args *a)
 		"read-only=off,auto-read-only=off,locking=off,aio=threads,"
 		"cache.direct=off,cache.no-flush=off,discard=unmap",
 		DISK_SET);
-	args_opt(a, "-device", "virtio-blk-device,drive=disk,serial=%s,num-queues=1",
+	/* A write that fails stops the machine and is kept: the keeper lets it try again. */
+	args_opt(a, "-device", "virtio-blk-device,drive=disk,serial=%s,num-queues=1,werror=stop",
 		QEMU_SERIAL_DISK);
 }
 

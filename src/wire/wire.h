@@ -91,7 +91,8 @@ enum wire_fail_class {
 	/* Of the keeper: */
 	WIRE_FAIL_NO_EXEC = 9, /* no exec of that number is kept */
 	WIRE_FAIL_BUSY = 10, /* another client has the exec */
-	WIRE_FAIL_ENDING = 11 /* the box is ending */
+	WIRE_FAIL_ENDING = 11, /* the box is ending */
+	WIRE_FAIL_NO_SPACE = 12 /* not while the host's disk is full */
 };
 
 enum wire_end_reason {

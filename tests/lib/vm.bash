@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# shellcheck shell=bash disable=SC2034 # what it sets is for the tests
+# shellcheck shell=bash disable=SC2016,SC2034,SC2317 # expanded by another shell; for the tests; called by them
 # For the files that start machines: `load ../lib/vm` (after common).
 #
 # A boot takes seconds under emulation. So facts are gathered many to a boot (`fact`), and boots that
@@ -111,7 +111,7 @@ begin_box() {
 	: >"$OUT"
 	: >"$ERR"
 	# A caller that ignores hang-ups (nohup) shall not hand that on, unless the test wants it.
-	env ${KEEP_SIGNALS:---default-signal=HUP} "$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
+	env "${KEEP_SIGNALS:---default-signal=HUP}" "$HOLT" run "$@" </dev/null >"$OUT" 2>"$ERR" 3>&- &
 	CLI=$!
 }
 
@@ -163,4 +163,44 @@ liar() {
 	local path=$TEST_DIR/liar-$1
 	{ cat "$HOLT_BUILD/tests/vm/liar" && printf 'LIAR:%-27s' "$1"; } >"$path"
 	echo "$path"
+}
+
+# small_disk MIB: puts an empty file system of that size where the home is, in a mount namespace that
+# goes with its last process, as root or not. Then `inside COMMAND...` works in there, and so does `holt`.
+small_disk() {
+	local how=(unshare --mount --propagation private)
+	((EUID == 0)) || how=(unshare --map-current-user --mount --propagation private)
+	mkdir -p "$HOLT_HOME"
+	"${how[@]}" sh -c 'mount -t tmpfs -o "size=$1m,mode=700" none "$2" && exec sleep 1000' - "$1" "$HOLT_HOME" \
+		</dev/null >/dev/null 2>&1 3>&- &
+	DISK_KEEPER=$!
+	INSIDE=(nsenter --target "$DISK_KEEPER" --mount --wd=/)
+	((EUID == 0)) || INSIDE+=(--user --preserve-credentials)
+	wait_for 5 inside sh -c 'grep -q " $1 tmpfs " /proc/mounts' - "$HOLT_HOME" || return
+	holt() {
+		inside "$HOLT" "$@"
+	}
+}
+
+inside() {
+	"${INSIDE[@]}" "$@"
+}
+
+# resize_disk MIB
+resize_disk() {
+	inside mount -o "remount,size=$1m" "$HOLT_HOME"
+}
+
+# Take all the space that is left, and give it back.
+fill_disk() {
+	! inside dd if=/dev/zero of="$HOLT_HOME/filler" bs=64k status=none 2>/dev/null ||
+		fail "the disk does not get full"
+}
+
+empty_disk() {
+	inside rm "$HOLT_HOME/filler"
+}
+
+end_disk() {
+	[[ -z ${DISK_KEEPER:-} ]] || kill "$DISK_KEEPER"
 }

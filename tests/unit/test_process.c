@@ -74,6 +74,49 @@ START_TEST(entrypoint_and_cmd)
 }
 END_TEST
 
+/* Docker's table (K19): what the image has in each of its forms, against what the caller gives. */
+START_TEST(every_form_of_entrypoint_and_cmd)
+{
+	static char ep[] = "ep", e1[] = "e1", sh[] = "/bin/sh", c[] = "-c", eps[] = "ep sh",
+		    cmd[] = "cmd", c1[] = "c1", cmds[] = "cmd sh";
+	char *none[] = {NULL};
+	char **const eps_of[] = {NULL, none, LIST(ep, e1), LIST(sh, c, eps)};
+	char **const cmds_of[] = {NULL, none, LIST(cmd, c1), LIST(sh, c, cmds)};
+	static const char *const ep_line[] = {"", "", "[ep] [e1]", "[/bin/sh] [-c] [ep sh]"};
+	static const char *const cmd_line[] = {"", "", "[cmd] [c1]", "[/bin/sh] [-c] [cmd sh]"};
+	const char *const *own = WORDS("own");
+	const char *const *args = WORDS("a");
+	const char *const no_words[] = {NULL};
+	/* These hide the image's altogether. */
+	const struct {
+		const char *const *argv, *const *entrypoint;
+		const char *out;
+	} over[] = {{NULL, own, "[own]"}, {args, own, "[own] [a]"}, {no_words, own, "[own]"},
+		{NULL, no_words, "error: no command given"}, {args, no_words, "[a]"}};
+
+	for (int i = 0; i < 16; i++) {
+		struct image_config image = {.entrypoint = eps_of[i / 4], .cmd = cmds_of[i % 4]};
+		const char *e = ep_line[i / 4];
+		const char *d = cmd_line[i % 4];
+		char want[128];
+
+		struct process_wish wish = {.image_command = true};
+		snprintf(want, sizeof want, "%s%s%s", e, *e && *d ? " " : "", d);
+		ck_assert_str_eq(command(&image, &wish), *want ? want : "error: no command given");
+		wish.argv = no_words;
+		ck_assert_str_eq(command(&image, &wish), *want ? want : "error: no command given");
+		wish.argv = args;
+		snprintf(want, sizeof want, "%s%s[a]", e, *e ? " " : "");
+		ck_assert_str_eq(command(&image, &wish), want);
+		for (size_t j = 0; j < sizeof over / sizeof over[0]; j++) {
+			wish.argv = over[j].argv;
+			wish.entrypoint = over[j].entrypoint;
+			ck_assert_str_eq(command(&image, &wish), over[j].out);
+		}
+	}
+}
+END_TEST
+
 START_TEST(env_is_merged_by_name)
 {
 	char gone[] = "GONE=1", a[] = "A=image", b[] = "B=1", dup[] = "B=2", odd[] = "ODD",
@@ -186,8 +229,8 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const tests[] = {entrypoint_and_cmd, env_is_merged_by_name,
-		env_without_a_name_is_refused, sizes_have_limits,
+	const TTest *const tests[] = {entrypoint_and_cmd, every_form_of_entrypoint_and_cmd,
+		env_is_merged_by_name, env_without_a_name_is_refused, sizes_have_limits,
 		cwd_and_user_come_from_image_or_wish, every_allocation_may_fail};
 	Suite *s = suite_create("process");
 	TCase *c = tcase_create("process");
