@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is written on and on: the log of a box's program, the events of a home, and the ring of a
- * kept exec, against simple models and against what killed writers leave.
+ * What is written on and on: the log of a box's program and the events of a home, through rotations
+ * and behind what killed writers leave.
  */
 #include <check.h>
 #include <errno.h>
@@ -22,11 +22,9 @@
 #include "box/box_log.h"
 #include "box/box_state.h"
 #include "box/event_log.h"
-#include "box/ring.h"
 
-#define WRITERS    3
-#define EVENTS     1200 /* of each writer: more than 1 MiB in all */
-#define RING_STEPS 4000
+#define WRITERS 3
+#define EVENTS  1200 /* of each writer: more than 1 MiB in all */
 
 static char dir[64];
 static int dir_fd, box_fd;
@@ -451,85 +449,6 @@ START_TEST(event_names_are_any_bytes)
 }
 END_TEST
 
-/* ---- the ring ---- */
-
-/* The byte at a position of the stream. */
-static uint8_t byte_at(uint64_t pos)
-{
-	return (uint8_t)(pos * 2654435761u >> 7);
-}
-
-static void check_ring(const struct ring *r, uint64_t head)
-{
-	ck_assert_uint_eq(r->head, head);
-	ck_assert_uint_le(r->head - r->tail, r->max);
-	for (uint64_t pos = r->tail; pos < r->head;) {
-		size_t len = 0;
-		const uint8_t *data = ring_peek(r, pos, &len);
-
-		ck_assert_uint_gt(len, 0);
-		ck_assert_uint_le(pos + len, r->head);
-		size_t same = 0;
-		while (same < len && data[same] == byte_at(pos + same))
-			same++;
-		ck_assert_uint_eq(same, len);
-		pos += len;
-	}
-}
-
-START_TEST(ring_is_the_end_of_its_stream)
-{
-	static const size_t maxima[] = {1, 7, 4096, 5000, 20000};
-	static uint8_t piece[30000];
-	const size_t max = maxima[_i];
-	struct ring r = RING_INIT(max);
-	uint64_t head = 0;
-
-	srand(7);
-	for (int step = 0; step < RING_STEPS; step++) {
-		const size_t limit = step % 50 == 0 ? sizeof piece : max / 3 + 2;
-		const size_t len = (size_t)rand() % limit;
-
-		for (size_t i = 0; i < len; i++)
-			piece[i] = byte_at(head + i);
-		ring_append(&r, piece, len);
-		head += len;
-		if (step % 20 == 0 || step < 50)
-			check_ring(&r, head);
-		if (head >= max)
-			ck_assert_uint_eq(r.head - r.tail, max);
-		else
-			ck_assert_uint_eq(r.tail, 0);
-	}
-	ring_done(&r);
-	ck_assert_uint_eq(r.head, 0);
-}
-END_TEST
-
-START_TEST(ring_without_memory)
-{
-	struct ring r = RING_INIT(100000);
-	uint8_t piece[6000];
-
-	for (size_t i = 0; i < sizeof piece; i++)
-		piece[i] = byte_at(i);
-	/* None at all: the bytes are lost, their number is not. */
-	mem_fail_at(1);
-	ring_append(&r, piece, 1000);
-	mem_fail_at(0);
-	ck_assert(r.head == 1000 && r.tail == 1000);
-	/* As large as it was, from then on. */
-	ring_append(&r, piece + 1000, 3000);
-	check_ring(&r, 4000);
-	mem_fail_at(1);
-	ring_append(&r, piece + 4000, 2000);
-	mem_fail_at(0);
-	check_ring(&r, 6000);
-	ck_assert_uint_gt(r.tail, 1000);
-	ring_done(&r);
-}
-END_TEST
-
 int main(void)
 {
 	const TTest *const tests[] = {tail_counts_lines, log_keeps_bytes_streams_and_times,
@@ -537,7 +456,7 @@ int main(void)
 		torn_end_is_waited_for, foreign_log_is_passed_over,
 		follow_crosses_rotations_and_ends, following_can_be_cancelled,
 		processes_share_the_events_and_rotate_them, events_since_and_foreign_lines,
-		torn_event_is_waited_for, event_names_are_any_bytes, ring_without_memory};
+		torn_event_is_waited_for, event_names_are_any_bytes};
 	Suite *s = suite_create("box logs");
 	TCase *c = tcase_create("box logs");
 
@@ -545,7 +464,6 @@ int main(void)
 	tcase_set_timeout(c, 60);
 	for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
 		tcase_add_test(c, tests[i]);
-	tcase_add_loop_test(c, ring_is_the_end_of_its_stream, 0, 5);
 	suite_add_tcase(s, c);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
