@@ -136,8 +136,7 @@ const struct cli_verb verb_exec = {
 	.group = CLI_RUNNING,
 	.help = "Usage: holt exec [OPTIONS] BOX COMMAND [ARG...]\n"
 		"       holt exec --attach N [-i] [-t] BOX\n\n"
-		"Runs a command beside the box's program, as the same user, in the same\n"
-		"environment and directory.\n\n"
+		"Runs a command with the variables, user and directory of the box's program.\n\n"
 		"Options:\n"
 		"      --attach N          take over command N of -d (0: the box's own),\n"
 		"                          beginning with the oldest output that is kept\n"
