@@ -93,7 +93,7 @@ typedef struct holt_exit {
  * See holt_error_exit_code.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
- * Blocks: until the guest answers, at most 30 s.
+ * Blocks: until the guest answers, at most 30 s; for a box that is just starting 30 s more.
  * Since: 0.1
  */
 HOLT_API int holt_exec_start(
@@ -234,7 +234,7 @@ HOLT_API uint32_t holt_exec_number(holt_exec *exec);
  * -HOLT_EIO, -HOLT_EDENIED, -HOLT_ENO_MEMORY.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
- * Blocks: at most 30 s.
+ * Blocks: at most 30 s; for a box that is just starting 30 s more.
  * Since: 0.1
  */
 HOLT_API int holt_exec_attach(
