@@ -2,14 +2,16 @@
 /*
  * How fast bytes get into a box and out of it, and how long a word takes meanwhile.
  *
- *   throughput_to_guest     holt_exec_write to a busybox `cat` that throws away, from the start of
- *                           the exec to its end
+ *   throughput_to_guest     holt_exec_write to a busybox `dd` that throws away, from the start of
+ *                           the program to its end
+ *   throughput_to_file      the same into a file of the box; baseline guest_dd: busybox `dd` of
+ *                           zeros into that file inside the guest
  *   throughput_from_guest   holt_exec_read from a busybox `dd` of zeros, likewise
  *   throughput_from_pinged  the same while the box is pinged every few milliseconds
  *   ping                    holt_box_ping of a box that does nothing else
  *   ping_bulk_in, _bulk_out the same while bytes flow into it, or out of it
  *
- * The baseline of the throughputs is guest_pipe: the same number of zeros from `dd` to `cat`
+ * The baseline of the other throughputs is guest_pipe: the same number of zeros from `dd` to `cat`
  * through a pipe inside the guest, so it holds what the guest's processor can do. That of the pings
  * is host_echo: a byte to another thread and back over a socket pair. Everything here runs on the
  * main thread; while something else is measured, one more thread moves the bytes.
@@ -29,6 +31,8 @@
 #define CHUNK            (256u * 1024)
 #define CHUNKS           256u /* of one transfer: 64 MiB */
 #define BLOCKS           "1024" /* of 64 KiB: the same */
+#define FILE_IN_BOX      "/root/lanes"
+#define TARGET_TO_FILE   1.25 /* 0.8 of what the guest does by itself */
 #define PINGS            50 /* a round */
 #define PING_PAUSE_US    3000
 #define LANES_TIMEOUT_MS 120000
@@ -41,9 +45,8 @@ static void lanes_die(const char *what, const holt_error *error)
 	exit(1);
 }
 
-static holt_exec *shell(holt_box *box, const char *command, uint32_t flags)
+static holt_exec *run(holt_box *box, const char *const *argv, uint32_t flags)
 {
-	const char *const argv[] = {"sh", "-c", command, NULL};
 	holt_exec_options options = HOLT_EXEC_OPTIONS_INIT;
 	holt_error *error = NULL;
 	holt_exec *exec = NULL;
@@ -51,11 +54,12 @@ static holt_exec *shell(holt_box *box, const char *command, uint32_t flags)
 	options.argv = argv;
 	options.flags = flags;
 	if (holt_exec_start(box, &options, &exec, &error) < 0)
-		lanes_die("cannot run a shell", error);
+		lanes_die("cannot run a program", error);
 	return exec;
 }
 
-static void finish(holt_exec *exec)
+/* Returns how long the program itself ran, milliseconds. */
+static double finish(holt_exec *exec)
 {
 	holt_exit result = HOLT_EXIT_INIT;
 	holt_error *error = NULL;
@@ -65,18 +69,20 @@ static void finish(holt_exec *exec)
 	if (result.code != 0)
 		lanes_die("a transfer failed inside the box", NULL);
 	holt_exec_free(exec);
+	return (double)result.duration_us / 1e3;
 }
 
-/* MB/s of one transfer that began at @start. */
-static double rate(double start)
+/* MB/s of one transfer that took so long. */
+static double rate(double ms)
 {
-	return (double)CHUNK * CHUNKS / 1e3 / (now_ms() - start);
+	return (double)CHUNK * CHUNKS / 1e3 / ms;
 }
 
-static double to_guest(holt_box *box)
+static double into(holt_box *box, const char *of)
 {
+	const char *const argv[] = {"dd", "bs=64k", of, NULL};
+	holt_exec *exec = run(box, argv, HOLT_EXEC_STDIN);
 	const double start = now_ms();
-	holt_exec *exec = shell(box, "exec cat >/dev/null", HOLT_EXEC_STDIN);
 	holt_error *error = NULL;
 
 	for (unsigned i = 0; i < CHUNKS; i++) {
@@ -84,15 +90,42 @@ static double to_guest(holt_box *box)
 			lanes_die("cannot write into the box", error);
 	}
 	(void)holt_exec_close_stdin(exec);
-	finish(exec);
-	return rate(start);
+	(void)finish(exec);
+	return rate(now_ms() - start);
+}
+
+static double to_guest(holt_box *box)
+{
+	return into(box, "of=/dev/null");
+}
+
+static double to_file(holt_box *box)
+{
+	return into(box, "of=" FILE_IN_BOX);
+}
+
+static double guest_dd(holt_box *box)
+{
+	static const char *const argv[] = {
+		"dd", "if=/dev/zero", "bs=64k", "count=" BLOCKS, "of=" FILE_IN_BOX, NULL};
+
+	return rate(finish(run(box, argv, 0)));
+}
+
+/* So that each write finds the same disk. */
+static void remove_file(holt_box *box)
+{
+	static const char *const argv[] = {"rm", "-f", FILE_IN_BOX, NULL};
+
+	(void)finish(run(box, argv, 0));
 }
 
 static double from_guest(holt_box *box)
 {
+	static const char *const argv[] = {"dd", "if=/dev/zero", "bs=64k", "count=" BLOCKS, NULL};
 	static char sink[CHUNK];
+	holt_exec *exec = run(box, argv, 0);
 	const double start = now_ms();
-	holt_exec *exec = shell(box, "exec dd if=/dev/zero bs=64k count=" BLOCKS " 2>/dev/null", 0);
 	holt_error *error = NULL;
 	size_t total = 0;
 	size_t len = 0;
@@ -103,19 +136,18 @@ static double from_guest(holt_box *box)
 			lanes_die("cannot read from the box", error);
 		total += len;
 	} while (len > 0);
-	finish(exec);
+	(void)finish(exec);
 	if (total != (size_t)CHUNK * CHUNKS)
 		lanes_die("bytes are missing", NULL);
-	return rate(start);
+	return rate(now_ms() - start);
 }
 
 static double guest_pipe(holt_box *box)
 {
-	const double start = now_ms();
+	static const char *const argv[] = {"sh", "-c",
+		"dd if=/dev/zero bs=64k count=" BLOCKS " 2>/dev/null | cat >/dev/null", NULL};
 
-	finish(shell(
-		box, "dd if=/dev/zero bs=64k count=" BLOCKS " 2>/dev/null | cat >/dev/null", 0));
-	return rate(start);
+	return rate(finish(run(box, argv, 0)));
 }
 
 /* ---- words ---- */
@@ -212,6 +244,7 @@ static double ping_beside(
 
 struct lane_records {
 	struct record *to;
+	struct record *file;
 	struct record *from;
 	struct record *pinged;
 	struct record *idle;
@@ -225,6 +258,10 @@ static void lane_round(holt_box *box, const struct echo *e, const struct lane_re
 
 	record_pair(r->to, to_guest(box), base);
 	record_pair(r->from, from_guest(box), base);
+	const double base_file = guest_dd(box);
+	remove_file(box);
+	record_pair(r->file, to_file(box), base_file);
+	remove_file(box);
 	for (int i = 0; i < PINGS; i++)
 		ping_once(box, e, r->idle);
 	(void)ping_beside(box, to_guest, e, r->in);
@@ -235,17 +272,19 @@ void bench_lanes(holt_box *box, unsigned rounds, const struct record_host *host)
 {
 	const struct lane_records r = {
 		.to = record_new("throughput_to_guest", "MB/s", "guest_pipe"),
+		.file = record_new("throughput_to_file", "MB/s", "guest_dd"),
 		.from = record_new("throughput_from_guest", "MB/s", "guest_pipe"),
 		.pinged = record_new("throughput_from_pinged", "MB/s", "guest_pipe"),
 		.idle = record_new("ping", "ms", "host_echo"),
 		.in = record_new("ping_bulk_in", "ms", "host_echo"),
 		.out = record_new("ping_bulk_out", "ms", "host_echo"),
 	};
-	struct record *const all[] = {r.to, r.from, r.pinged, r.idle, r.in, r.out};
+	struct record *const all[] = {r.to, r.file, r.from, r.pinged, r.idle, r.in, r.out};
 	struct echo echo;
 
-	r.to->is_rate = r.from->is_rate = r.pinged->is_rate = 1;
+	r.to->is_rate = r.file->is_rate = r.from->is_rate = r.pinged->is_rate = 1;
 	echo_start(&echo);
+	r.file->target = TARGET_TO_FILE;
 	(void)to_guest(box);
 	(void)from_guest(box);
 	for (unsigned i = 0; i < rounds; i++) {

@@ -142,9 +142,13 @@ int cli_table_close(struct cli_table *t, const char *line_end);
 typedef int (*cli_box_fn)(holt_box *box, const void *user, holt_error **reterr);
 
 /* Do it to each box in @names, which ends with NULL; print the name as it was given after a
- * success unless @quiet. Returns CLI_OK, or CLI_FAILED where any of them failed; CLI_USAGE where
- * there is no name. */
-int cli_each_box(const char *verb, char **names, cli_box_fn act, const void *user, int quiet);
+ * success unless CLI_EACH_QUIET. Returns CLI_OK, or CLI_FAILED where any of them failed; CLI_USAGE
+ * where there is no name. */
+enum cli_each_flags {
+	CLI_EACH_QUIET = 1 << 0,
+	CLI_EACH_MAY_MISS = 1 << 1 /* a box that is not there is told, and is no failure */
+};
+int cli_each_box(const char *verb, char **names, cli_box_fn act, const void *user, unsigned flags);
 
 /* What a verb without options has to do before its arguments. */
 int cli_no_options(const char *verb, int argc, char **argv);

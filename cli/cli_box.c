@@ -12,6 +12,7 @@ int cli_no_options(const char *verb, int argc, char **argv)
 	return c == -1 ? CLI_OK : cli_bad_option(CLI_USAGE, verb, c, argv);
 }
 
+/* Returns 0 or the negative code of what has been told. */
 static int act_on(holt_home *home, const char *name, cli_box_fn act, const void *user)
 {
 	holt_box *box = NULL;
@@ -21,10 +22,12 @@ static int act_on(holt_home *home, const char *name, cli_box_fn act, const void 
 	if (r == 0)
 		r = act(box, user, &error);
 	holt_box_close(box);
-	return r < 0 ? cli_error(CLI_FAILED, error) : CLI_OK;
+	if (r < 0)
+		(void)cli_error(CLI_FAILED, error);
+	return r;
 }
 
-int cli_each_box(const char *verb, char **names, cli_box_fn act, const void *user, int quiet)
+int cli_each_box(const char *verb, char **names, cli_box_fn act, const void *user, unsigned flags)
 {
 	holt_home *home = NULL;
 	holt_error *error = NULL;
@@ -35,9 +38,11 @@ int cli_each_box(const char *verb, char **names, cli_box_fn act, const void *use
 	if (holt_home_open(NULL, &home, &error) < 0)
 		return cli_error(CLI_FAILED, error);
 	for (; *names; names++) {
-		if (act_on(home, *names, act, user) != CLI_OK)
+		const int r = act_on(home, *names, act, user);
+
+		if (r < 0 && !(r == -HOLT_ENOT_FOUND && (flags & CLI_EACH_MAY_MISS)))
 			status = CLI_FAILED;
-		else if (!quiet)
+		if (r == 0 && !(flags & CLI_EACH_QUIET))
 			(void)printf("%s\n", *names);
 		/* One may take long: what is done is told. */
 		(void)fflush(stdout);

@@ -50,6 +50,7 @@ static int parse(int argc, char **argv)
 		{"env-file", required_argument, NULL, OPT_ENV_FILE},
 		{"interactive", no_argument, NULL, 'i'},
 		{"pids-limit", required_argument, NULL, OPT_PIDS_LIMIT},
+		{"replay-size", required_argument, NULL, OPT_REPLAY_SIZE},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT}, {"tty", no_argument, NULL, 't'},
 		{"user", required_argument, NULL, 'u'}, {"workdir", required_argument, NULL, 'w'},
 		{0}};
@@ -135,18 +136,20 @@ const struct cli_verb verb_exec = {
 	.group = CLI_RUNNING,
 	.help = "Usage: holt exec [OPTIONS] BOX COMMAND [ARG...]\n"
 		"       holt exec --attach N [-i] [-t] BOX\n\n"
+		"Runs a command with the variables, user and directory of the box's program.\n\n"
 		"Options:\n"
-		"      --attach N       take over command N, started with -d (0: the box's own),\n"
-		"                       beginning with the oldest output that is kept\n"
-		"  -d, --detach         let it run on, and print its number\n"
-		"  -e, --env K[=V]      set a variable; without =V take holt's own value\n"
-		"      --env-file FILE  a K[=V] a line\n"
-		"  -i, --interactive    connect stdin\n"
-		"      --pids-limit N   processes and threads at once (4096)\n"
-		"      --timeout TIME   kill the command after TIME, such as 10, 1.5s or 2m\n"
-		"  -t, --tty            on a terminal of its own; with -i it has yours\n"
-		"  -u, --user USER      name or number, with :GROUP if wanted\n"
-		"  -w, --workdir DIR    made where missing\n\n"
+		"      --attach N          take over command N of -d (0: the box's own),\n"
+		"                          beginning with the oldest output that is kept\n"
+		"  -d, --detach            let it run on, and print its number\n"
+		"  -e, --env K[=V]         set a variable; without =V take holt's own value\n"
+		"      --env-file FILE     a K[=V] a line\n"
+		"  -i, --interactive       connect stdin\n"
+		"      --pids-limit N      processes and threads at once (4096)\n"
+		"      --replay-size SIZE  newest output kept for --attach, with -d (256k)\n"
+		"      --timeout TIME      kill the command after TIME, such as 10, 1.5s or 2m\n"
+		"  -t, --tty               on a terminal of its own; with -i it has yours\n"
+		"  -u, --user USER         name or number, with :GROUP if wanted\n"
+		"  -w, --workdir DIR       where it begins\n\n"
 		"Exit status: as that of 'holt run'.\n\n"
 		"Example:\n"
 		"  holt exec -it web sh\n",

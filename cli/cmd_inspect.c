@@ -26,7 +26,7 @@ static int inspect_main(int argc, char **argv)
 	if (optind == argc)
 		return cli_usage(CLI_USAGE, "inspect", "no BOX given");
 	(void)printf("[");
-	status = cli_each_box("inspect", argv + optind, inspect_box, NULL, 1);
+	status = cli_each_box("inspect", argv + optind, inspect_box, NULL, CLI_EACH_QUIET);
 	(void)printf("\n]\n");
 	if (status == 0)
 		return cli_finish();

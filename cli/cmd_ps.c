@@ -30,25 +30,27 @@ static int is_listed(const struct ps *ps, const holt_box_info *info)
 	}
 }
 
-/* The reason is worth a word unless the exit code has said it. */
-static const char *odd_reason(const holt_box_info *info)
+/* "Exited (137) 2 minutes ago (killed)". That its program ended goes without saying; when it was
+ * is not known of a box that nobody saw end. */
+static void put_exited(char *dst, size_t cap, const holt_box_info *info, int64_t now_s)
 {
-	return info->end_reason == HOLT_END_PROGRAM || info->end_reason == HOLT_END_STOPPED
-		       ? ""
-		       : holt_end_reason_name(info->end_reason);
+	const char *reason = holt_end_reason_name(info->end_reason);
+	const int odd = info->end_reason != HOLT_END_PROGRAM && *reason;
+	char age[64];
+
+	cli_format_age(age, sizeof age, now_s - info->ended_s);
+	(void)snprintf(dst, cap, "Exited (%d)%s%s%s%s%s%s", info->exit_code,
+		info->ended_s ? " " : "", info->ended_s ? age : "", info->ended_s ? " ago" : "",
+		odd ? " (" : "", odd ? reason : "", odd ? ")" : "");
 }
 
 static void put_status(char *dst, size_t cap, const holt_box_info *info, int64_t now_s)
 {
 	char age[64];
 
-	cli_format_age(age, sizeof age,
-		now_s - (info->state == HOLT_BOX_EXITED ? info->ended_s : info->started_s));
+	cli_format_age(age, sizeof age, now_s - info->started_s);
 	if (info->state == HOLT_BOX_EXITED) {
-		const char *reason = odd_reason(info);
-
-		(void)snprintf(dst, cap, "Exited (%d) %s ago%s%s%s", info->exit_code, age,
-			*reason ? " (" : "", reason, *reason ? ")" : "");
+		put_exited(dst, cap, info, now_s);
 	} else if (info->state == HOLT_BOX_RUNNING || info->state == HOLT_BOX_PAUSED) {
 		(void)snprintf(dst, cap, "Up %s%s", age,
 			info->state == HOLT_BOX_PAUSED ? " (Paused)" : "");

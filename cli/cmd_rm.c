@@ -30,7 +30,9 @@ static int rm_main(int argc, char **argv)
 	int force = 0;
 	const int status = parse_force("rm", argc, argv, &force);
 
-	return status ? status : cli_each_box("rm", argv + optind, rm_box, &force, 0);
+	if (status)
+		return status;
+	return cli_each_box("rm", argv + optind, rm_box, &force, force ? CLI_EACH_MAY_MISS : 0);
 }
 
 /* Returns a status. One that has been started, or removed, meanwhile is not to be pruned. */
@@ -117,7 +119,7 @@ const struct cli_verb verb_rm = {
 	.help = "Usage: holt rm [-f] BOX...\n\n"
 		"Removes boxes that do not run, with their disks and their logs.\n\n"
 		"Options:\n"
-		"  -f, --force  kill those that run\n\n"
+		"  -f, --force  kill those that run; one that is not there is no failure\n\n"
 		"Example:\n"
 		"  holt rm -f web\n",
 	.main = rm_main,

@@ -128,6 +128,7 @@ static int parse(int argc, char **argv)
 		{"memory", required_argument, NULL, 'm'},
 		{"name", required_argument, NULL, OPT_NAME},
 		{"pids-limit", required_argument, NULL, OPT_PIDS_LIMIT},
+		{"replay-size", required_argument, NULL, OPT_REPLAY_SIZE},
 		{"publish", required_argument, NULL, 'p'}, {"rm", no_argument, NULL, OPT_RM},
 		{"stop-signal", required_argument, NULL, OPT_STOP_SIGNAL},
 		{"stop-timeout", required_argument, NULL, OPT_STOP_TIMEOUT},
@@ -216,6 +217,7 @@ const struct cli_verb verb_run = {
 		"  -m, --memory SIZE       at least 128m (512m)\n"
 		"      --name NAME         call the box so, and keep it\n"
 		"      --pids-limit N      processes and threads at once (4096)\n"
+		"      --replay-size SIZE  newest output kept for who attaches (256k)\n"
 		"      --rm                remove the box at the end all the same\n"
 		"      --stop-signal SIG   what 'holt stop' sends (the image's, else TERM)\n"
 		"      --stop-timeout TIME before 'holt stop' kills (10)\n"

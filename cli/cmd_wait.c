@@ -18,7 +18,8 @@ static int wait_main(int argc, char **argv)
 {
 	const int status = cli_no_options("wait", argc, argv);
 
-	return status ? status : cli_each_box("wait", argv + optind, wait_box, NULL, 1);
+	return status ? status
+		      : cli_each_box("wait", argv + optind, wait_box, NULL, CLI_EACH_QUIET);
 }
 
 const struct cli_verb verb_wait = {

@@ -45,6 +45,16 @@ static int add_env_file(struct exec_args *a, const char *path)
 	return 0;
 }
 
+static int set_replay(struct exec_args *a, const char *text)
+{
+	uint64_t bytes = 0;
+
+	if (cli_parse_bytes(text, &bytes) < 0 || bytes > UINT32_MAX)
+		return exec_args_bad(a, "--replay-size is not a size such as 1m:", text);
+	a->exec.replay_bytes = (uint32_t)bytes;
+	return 0;
+}
+
 int exec_args_take(struct exec_args *a, int c, char **argv)
 {
 	switch (c) {
@@ -71,6 +81,8 @@ int exec_args_take(struct exec_args *a, int c, char **argv)
 		return cli_parse_count(optarg, &a->exec.pids_max) < 0
 			       ? exec_args_bad(a, "--pids-limit is not a whole number:", optarg)
 			       : 0;
+	case OPT_REPLAY_SIZE:
+		return set_replay(a, optarg);
 	case OPT_TIMEOUT:
 		return cli_parse_duration_ms(optarg, &a->exec.timeout_ms) < 0
 			       ? exec_args_bad(a,

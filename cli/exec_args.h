@@ -19,7 +19,7 @@ struct exec_args {
 };
 
 /* The values of long options without a letter; verbs of their own begin at OPT_OF_VERB. */
-enum exec_option { OPT_ENV_FILE = 256, OPT_PIDS_LIMIT, OPT_TIMEOUT, OPT_OF_VERB };
+enum exec_option { OPT_ENV_FILE = 256, OPT_PIDS_LIMIT, OPT_REPLAY_SIZE, OPT_TIMEOUT, OPT_OF_VERB };
 
 /* Take one option of getopt_long. Returns 0, or the status of a usage error. */
 int exec_args_take(struct exec_args *a, int c, char **argv);

@@ -23,7 +23,7 @@ _holt_flags() {
 	events) echo "--json | --since --until" ;;
 	exec)
 		echo "-d --detach -i --interactive -t --tty | --attach -e --env --env-file \
-			--pids-limit --timeout -u --user -w --workdir"
+			--pids-limit --replay-size --timeout -u --user -w --workdir"
 		;;
 	kill) echo "| -s --signal" ;;
 	logs) echo "-f --follow -t --timestamps | -n --tail" ;;
@@ -33,7 +33,7 @@ _holt_flags() {
 	run)
 		echo "-d --detach -i --interactive --rm -t --tty | --cpus --disk --entrypoint -e --env \
 			--env-file --hostname --log-size -m --memory --name --pids-limit \
-			--stop-signal --stop-timeout --timeout -u --user -w --workdir"
+			--replay-size --stop-signal --stop-timeout --timeout -u --user -w --workdir"
 		;;
 	stats) echo "--json --no-stream |" ;;
 	*) echo "|" ;;

@@ -51,6 +51,12 @@ void exec_queue(struct exec *e)
 	a->queue_end = &e->queue_next;
 }
 
+static void exec_kill_leader(struct exec *e, int signo)
+{
+	if (!e->end_us && e->pid > 0)
+		(void)kill(e->pid, signo);
+}
+
 void exec_kill_group(struct exec *e, int signo)
 {
 	/* Once the leader is reaped its number may belong to someone else. */
@@ -349,6 +355,8 @@ void exec_signal(struct agent *a, const struct wire_msg *msg)
 		exec_hangup(e, (int)signo);
 	else if (e && (msg->signal.flags & WIRE_SIGNAL_ALL))
 		exec_kill_all(e, (int)signo);
+	else if (e && (msg->signal.flags & WIRE_SIGNAL_LEADER))
+		exec_kill_leader(e, (int)signo);
 	else if (e)
 		exec_kill_group(e, (int)signo);
 }

@@ -7,12 +7,15 @@
  *
  * A box is made (holt_box_create), started and stopped any number of times, and removed. Its disk
  * stays from start to start. A started box is attached, so that it ends with holt_box_close or
- * within two seconds after its process has ended in any way, or detached, so that it lives on and
- * any process of the same user may use it. With HOLT_BOX_KEEP it stays, stopped, after its end;
+ * within two seconds after its process has ended in any way, or detached, so that it lives on, open
+ * to every process of its user. With HOLT_BOX_KEEP it stays, stopped, after its end;
  * otherwise it is removed then.
  *
  * A holt_box is a handle: it refers to the box by its id, and several handles in several processes
  * may refer to the same one.
+ *
+ * Calls that need a running box wait for one that is just being started, at most 30 s besides what
+ * they say of themselves.
  */
 
 #include "image.h"
@@ -338,7 +341,8 @@ HOLT_API const char *holt_end_reason_name(int reason);
  * the box does not run.
  * Ownership: the caller frees *@ret_program with holt_exec_free; NULL for a box without a program.
  * Threads: any thread; one at a time per handle.
- * Blocks: for the boot, at most two times options.boot_timeout_ms and 10 s.
+ * Blocks: for the boot, at most two times options.boot_timeout_ms and 10 s, and for the start of
+ * its program, at most 30 s; see options.cancel.
  * Since: 0.1
  */
 HOLT_API int holt_box_start(holt_box *box, const holt_start_options *options,
@@ -351,11 +355,11 @@ HOLT_API int holt_box_start(holt_box *box, const holt_start_options *options,
  * own; HOLT_NO_GRACE.
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
- * Returns: 0 once it has ended; -HOLT_ENOT_FOUND for a removed one; -HOLT_ETIMEOUT, -HOLT_EIO,
- * -HOLT_EDENIED, -HOLT_ENO_MEMORY.
+ * Returns: 0 once it has ended; -HOLT_EINVALID for a grace of more than an hour; -HOLT_ENOT_FOUND
+ * for a removed box; -HOLT_ETIMEOUT, -HOLT_EIO, -HOLT_EDENIED, -HOLT_ENO_MEMORY.
  * Ownership: nothing changes hands.
  * Threads: any thread.
- * Blocks: at most the grace and 2 s.
+ * Blocks: at most the grace and 2 s; where its keeper hangs and is killed, 5 s more.
  * Since: 0.1
  */
 HOLT_API int holt_box_stop(holt_box *box, uint64_t grace_ms, holt_error **reterr);

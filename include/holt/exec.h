@@ -18,14 +18,14 @@ enum holt_stream { HOLT_STDOUT = 1, HOLT_STDERR = 2 };
 
 enum holt_exec_flags {
 	HOLT_EXEC_STDIN = 1 << 0, /* stdin is written by the caller; otherwise it is empty */
-	HOLT_EXEC_IMAGE = 1 << 1, /* apply the image's Entrypoint, Cmd, Env, WorkingDir and User as
-				     docker run does; otherwise only Env, WorkingDir and User */
+	HOLT_EXEC_IMAGE = 1 << 1, /* apply the image's Entrypoint and Cmd as docker run does */
 	HOLT_EXEC_TTY = 1 << 2, /* on a terminal of its own: all output comes as stdout */
 	HOLT_EXEC_KEEP = 1 << 3 /* runs on after holt_exec_free and after its process; its newest
 				   output is kept for holt_exec_attach */
 };
 
 #define HOLT_PIDS_MAX_DEFAULT     4096u
+#define HOLT_REPLAY_BYTES_MIN     65536u
 #define HOLT_REPLAY_BYTES_MAX     16777216u
 #define HOLT_REPLAY_BYTES_DEFAULT 262144u
 #define HOLT_EXEC_PROGRAM         0u /* in holt_exec_attach: the program of the box */
@@ -33,10 +33,12 @@ enum holt_exec_flags {
 typedef struct holt_exec_options {
 	size_t struct_size; /* set by HOLT_EXEC_OPTIONS_INIT */
 	const char *const *argv; /* NULL-terminated; NULL or empty only with HOLT_EXEC_IMAGE */
-	const char *const *env; /* "KEY=VALUE", NULL-terminated, on top of the image's;
-				   "KEY" takes the image's away; or NULL */
-	const char *cwd; /* made where missing; NULL: the image's, else "/" */
-	const char *user; /* "name|uid[:group|gid]"; NULL: the image's, else root */
+	/* What these three do not say is as the box's program has it, else as the image says. */
+	const char *const *env; /* "KEY=VALUE", NULL-terminated, on top of that; "KEY" takes one
+				   away; or NULL */
+	const char *cwd; /* absolute; with HOLT_EXEC_IMAGE made where missing, otherwise it has to
+			    be there; NULL: see above, else "/" */
+	const char *user; /* "name|uid[:group|gid]"; NULL: see above, else root */
 	const char *const *entrypoint; /* replaces the image's Entrypoint and drops its Cmd; NULL:
 					  the image's. Only with HOLT_EXEC_IMAGE */
 	uint64_t timeout_ms; /* from the program's start; then all of it is killed; 0 or
@@ -47,8 +49,8 @@ typedef struct holt_exec_options {
 	uint16_t rows; /* of the terminal, with HOLT_EXEC_TTY; 0: 24 */
 	uint16_t cols; /* likewise; 0: 80 */
 	uint32_t pids_max; /* processes and threads of the exec at once; 0: 4096 */
-	uint32_t replay_bytes; /* newest output of each stream that is kept with HOLT_EXEC_KEEP, up
-				  to HOLT_REPLAY_BYTES_MAX; 0: 256 KiB */
+	uint32_t replay_bytes; /* newest output of each stream that is kept with HOLT_EXEC_KEEP,
+				  HOLT_REPLAY_BYTES_MIN (less counts as that) to _MAX; 0: 256 KiB */
 } holt_exec_options;
 
 #define HOLT_EXEC_OPTIONS_INIT                                                                  \
@@ -91,7 +93,7 @@ typedef struct holt_exit {
  * See holt_error_exit_code.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
- * Blocks: until the guest answers, at most 30 s.
+ * Blocks: until the guest answers, at most 30 s; for a box that is just starting 30 s more.
  * Since: 0.1
  */
 HOLT_API int holt_exec_start(
@@ -194,7 +196,7 @@ HOLT_API int holt_exec_wait(
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
  * Returns: 0; as holt_exec_wait; -HOLT_EIO (with the errno) where a descriptor cannot be written,
- * after killing the program.
+ * after killing the program; one that was attached to runs on.
  * Ownership: the descriptors stay the caller's; their flags are not changed.
  * Threads: any thread; no other read or write of @exec meanwhile.
  * Blocks: until the program has ended and its output is written.
@@ -232,7 +234,7 @@ HOLT_API uint32_t holt_exec_number(holt_exec *exec);
  * -HOLT_EIO, -HOLT_EDENIED, -HOLT_ENO_MEMORY.
  * Ownership: the caller frees *@ret with holt_exec_free.
  * Threads: any thread.
- * Blocks: at most 30 s.
+ * Blocks: at most 30 s; for a box that is just starting 30 s more.
  * Since: 0.1
  */
 HOLT_API int holt_exec_attach(
@@ -314,7 +316,7 @@ HOLT_API int holt_error_exit_code(const holt_error *error);
  * holt_run - run one program in a box of its own, with descriptors for its streams.
  * @home: an open home; must not be NULL.
  * @image: reference of an image in the store; must not be NULL.
- * @box: options of the box; may be NULL.
+ * @box: options of the box; may be NULL. Its program is @exec.
  * @exec: options of the program; must not be NULL. HOLT_EXEC_STDIN is set where @stdin_fd is given.
  * @stdin_fd: -1 for none; likewise @stdout_fd and @stderr_fd.
  * @stdout_fd: see holt_exec_pump.
@@ -324,7 +326,7 @@ HOLT_API int holt_error_exit_code(const holt_error *error);
  *
  * Returns: 0 where the program ran, whatever its exit code; else as holt_box_start,
  * holt_exec_start and holt_exec_pump.
- * Ownership: nothing is left of the box when it returns.
+ * Ownership: nothing is left of the box when it returns, unless it has HOLT_BOX_KEEP.
  * Threads: any thread.
  * Blocks: until the program has ended and the box is removed.
  * Since: 0.1

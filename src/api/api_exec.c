@@ -63,11 +63,25 @@ int exec_wish_read(const holt_exec_options *options, struct exec_wish *ret, holt
 	return 0;
 }
 
+/* What an exec finds as its own: what the box's program has, else what the image says. */
+static struct image_config surroundings(const struct box_record *rec)
+{
+	struct image_config c = rec->config;
+
+	if (rec->has_program) {
+		c.env = rec->program.env;
+		c.working_dir = rec->program.cwd;
+		c.user = rec->program.user;
+	}
+	return c;
+}
+
 static int start(holt_box *box, const struct exec_wish *w, holt_exec **ret, holt_error **reterr)
 {
+	const struct image_config own = surroundings(&box->rec);
 	struct process process = {0};
 	struct session *session = NULL;
-	int r = process_build(&box->rec.config, box->rec.hostname, &w->wish, &process, reterr);
+	int r = process_build(&own, box->rec.hostname, &w->wish, &process, reterr);
 
 	if (r == 0)
 		r = box_connect(box, DOOR_WAIT_MS, &session, reterr);

@@ -75,7 +75,7 @@ void box_close(struct holt_box *b)
 		box_dir_lock(b->home->boxes_fd, b->rec.id, VM_END_WAIT_MS, &b->dir) == -ENOENT)
 		(void)box_index_remove(b->home->boxes, b->rec.id, NULL);
 	if (b->dir.fd >= 0 && !b->rec.keep)
-		(void)box_discard(b->home, &b->dir, NULL);
+		(void)box_discard(b->home, &b->dir, b->rec.name, NULL);
 	box_dir_close(&b->dir);
 	box_record_done(&b->rec);
 	mem_free(b->json);
@@ -283,12 +283,12 @@ static int discard_both(struct holt_home *home, struct box_dir *d, holt_error **
 	return code < 0 ? box_index_remove(home->boxes, d->id, reterr) : 0;
 }
 
-int box_discard(struct holt_home *home, struct box_dir *d, holt_error **reterr)
+int box_discard(struct holt_home *home, struct box_dir *d, const char *name, holt_error **reterr)
 {
 	const int code = discard_both(home, d, reterr);
 
 	if (code == 0)
-		event_tell(home->fd, "destroy", d->id, NULL, NULL);
+		event_tell(home->fd, "destroy", d->id, name, NULL);
 	return code;
 }
 
@@ -306,7 +306,7 @@ static void sweep_dir(struct holt_home *home, const char *id)
 	/* Looked up again under the lock: it may just have been made. */
 	if (box_index_look(home->boxes, id, &there, &keep, NULL) == 0 && !keep) {
 		if (there)
-			(void)box_discard(home, &d, NULL);
+			(void)box_discard(home, &d, NULL, NULL);
 		else
 			(void)!box_dir_destroy(home->boxes_fd, &d);
 	}

@@ -318,6 +318,7 @@ static int open_exec(struct session *s, const struct process *p, uint32_t number
 	leave(e, &waiter);
 	if (r < 0) {
 		err_stage(reterr, "exec");
+		err_object(reterr, session_box_id(s));
 		/* Whoever does not learn of its start cannot want it to go on. */
 		e->keep = !p;
 		exec_free(e);
@@ -538,6 +539,16 @@ int exec_wait(
 	const int r = wait_locked(e, deadline_ms, ret, reterr);
 	leave(e, &waiter);
 	return r;
+}
+
+void exec_leave(struct holt_exec *e)
+{
+	(void)tell(e, &(struct wire_msg){.op = WIRE_OP_leave, .stream = e->stream.id});
+	session_lock(e->session);
+	if (e->state == EXEC_RUNNING)
+		e->state = EXEC_LOST;
+	wake(e);
+	session_unlock(e->session);
 }
 
 void exec_free(struct holt_exec *e)

@@ -248,12 +248,16 @@ int box_stop(struct holt_box *b, uint64_t grace_ms, holt_error **reterr)
 {
 	const struct wire_msg msg = {
 		.op = WIRE_OP_stop, .stop = {.signo = 0, .grace_ms = (uint32_t)grace_ms}};
-	const int r = box_finish(b, &msg, BOX_END_STOPPED, grace_ms + STOP_MARGIN_MS, reterr);
+	struct box_state before;
 
-	if (r < 0)
+	box_look(b, &before);
+	const int r = box_finish(b, &msg, BOX_END_STOPPED, grace_ms + STOP_MARGIN_MS, reterr);
+	if (r < 0) {
 		err_stage(reterr, "stop");
-	else
+		err_object(reterr, b->rec.id);
+	} else if (runs(&before)) {
 		event_tell(b->home->fd, "stop", b->rec.id, b->rec.name, NULL);
+	}
 	return r;
 }
 
@@ -382,7 +386,7 @@ static int remove_stopped(struct holt_box *b, holt_error **reterr)
 		return err_make(reterr, HOLT_EBUSY, "the box is in use");
 	if (r < 0)
 		return err_errno(reterr, -r, "cannot lock the box");
-	r = box_discard(b->home, &d, reterr);
+	r = box_discard(b->home, &d, b->rec.name, reterr);
 	box_dir_close(&d);
 	return r;
 }

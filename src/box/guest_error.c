@@ -49,7 +49,9 @@ int guest_error(const struct wire_fail *m, holt_error **reterr)
 
 	(void)err_make(reterr, code, "%s", text ? text : "the guest refused");
 	err_stage(reterr, stage && *stage ? stage : "exec");
-	err_object(reterr, object);
+	/* Without one the caller's is the best there is. */
+	if (object && *object)
+		err_object(reterr, object);
 	err_set_errno(reterr, (int)m->errnum);
 	if (known && classes[m->class_].hint)
 		err_hint(reterr, "%s", classes[m->class_].hint);

@@ -265,7 +265,7 @@ void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, 
 		k->state = KEEPER_STOPPING;
 		keeper_record(k, BOX_STOPPING);
 		if (relay_has_program(k->relay) && grace_ms > 0) {
-			(void)!relay_signal_program(k->relay, signo, 0);
+			(void)!relay_signal_program(k->relay, signo, WIRE_SIGNAL_LEADER);
 			(void)uv_timer_start(&k->stopper, on_stopper, grace_ms, 0);
 			return;
 		}
@@ -297,7 +297,7 @@ void keeper_kill(struct keeper *k, struct keeper_client *c, const struct wire_ms
 		else if (k->paused)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_PAUSED, EAGAIN,
 				"the box is paused");
-		else if (relay_signal_program(k->relay, msg->kill.signo, 0) < 0)
+		else if (relay_signal_program(k->relay, msg->kill.signo, WIRE_SIGNAL_LEADER) < 0)
 			(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_LIMIT, EAGAIN,
 				"too much is waiting for the guest");
 		else {

@@ -63,8 +63,9 @@ int box_handle(struct holt_home *home, struct holt_box **ret, holt_error **reter
 void box_close(struct holt_box *b);
 /* Remove what dead processes left in the home. */
 void box_sweep(struct holt_home *home);
-/* Forget the box and remove its directory, whose locks are held. */
-int box_discard(struct holt_home *home, struct box_dir *d, holt_error **reterr);
+/* Forget the box and remove its directory, whose locks are held. @name: for the event; may be NULL.
+ */
+int box_discard(struct holt_home *home, struct box_dir *d, const char *name, holt_error **reterr);
 int box_check_name(const char *name, holt_error **reterr);
 /* The name's holder is gone without having been forgotten: forget it. True if there was such. */
 bool box_free_name(struct holt_home *home, const char *holder);

@@ -155,7 +155,7 @@ int process_build(const struct image_config *image, const char *hostname,
 {
 	const char *cwd = w->cwd ? w->cwd : image->working_dir;
 	const char *user = w->user ? w->user : image->user;
-	struct process p = {.flags = w->flags | WIRE_EXEC_MKCWD};
+	struct process p = {.flags = w->flags};
 	int r;
 
 	if (w->cwd && w->cwd[0] != '/') {
@@ -164,6 +164,10 @@ int process_build(const struct image_config *image, const char *hostname,
 		err_stage(reterr, "exec");
 		return r;
 	}
+	/* As docker does: what a box is made for is made where missing; what one more command asks
+	 * for has to be there. */
+	if (!w->cwd || w->image_command)
+		p.flags |= WIRE_EXEC_MKCWD;
 	r = build_argv(image, w, &p.argv, reterr);
 	if (r == 0)
 		r = build_env(image, hostname, w, &p.env, reterr);

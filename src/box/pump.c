@@ -75,6 +75,16 @@ static int write_out(const struct pump_end *end, const uint8_t *data, size_t len
 	return 0;
 }
 
+/* Nobody takes its output any more: the program must not wait for ever. One that was only attached
+ * to has a ring for that. */
+static void give_up(const struct pump *p)
+{
+	if (exec_attached(p->e))
+		exec_leave(p->e);
+	else
+		(void)exec_signal(p->e, SIGKILL);
+}
+
 static void *pump_out(void *arg)
 {
 	struct pump_end *end = arg;
@@ -93,9 +103,8 @@ static void *pump_out(void *arg)
 			break;
 		}
 	}
-	/* Nobody takes its output any more: the program must not wait for ever. */
 	if (end->errnum)
-		(void)exec_signal(end->p->e, SIGKILL);
+		give_up(end->p);
 	while (chunk && end->errnum &&
 		exec_read(end->p->e, end->channel, chunk, PUMP_CHUNK, HOLT_FOREVER, &len, NULL) ==
 			0 &&
@@ -191,7 +200,7 @@ int exec_pump(struct holt_exec *e, int stdin_fd, int stdout_fd, int stderr_fd,
 		r = end_start(&ends[i]);
 	if (r < 0) {
 		r = err_errno(reterr, -r, "cannot start a thread for the streams");
-		(void)exec_signal(e, SIGKILL);
+		give_up(&p);
 	} else {
 		r = exec_wait(e, HOLT_FOREVER, ret, reterr);
 	}

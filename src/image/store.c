@@ -139,10 +139,6 @@ static int open_all(struct image_store *s, holt_error **reterr)
 		code = open_dir(s->dir, "tmp", &s->tmp, reterr);
 	if (code < 0)
 		return code;
-	/* Two processes that make a database at once would disturb each other. */
-	auto_fd lock = fs_open_lock(s->dir, "index.lock", true);
-	if (lock < 0)
-		return err_errno(reterr, -lock, "cannot lock the image index");
 	auto_free char *path = str_printf("%s/index.db", s->path);
 	if (!path)
 		return err_nomem(reterr);

@@ -9,7 +9,6 @@
  * The inside of the image store, for store.c and import.c.
  *
  *   index.db      SQLite (WAL): images and names
- *   index.lock    held while the index is opened
  *   rootfs/HEX.squashfs
  *   tmp/          files of running imports and their locks, each flock'd by its owner: what is not
  *                 locked is left over from a process that died, and removed by the next open

@@ -63,6 +63,7 @@ enum wire_exec_flags {
 
 enum wire_signal_flags {
 	WIRE_SIGNAL_ALL = 1 << 0,
+	WIRE_SIGNAL_LEADER = 1 << 2, /* the leader alone, as docker signals a container */
 	WIRE_SIGNAL_HANGUP = 1 << 1 /* the client is gone: SIGHUP to a terminal's session (all
 				       others: signo), and SIGKILL to all after a second */
 };

@@ -81,6 +81,7 @@ usage_error() {
 	usage_error 125 run --disk none demo
 	usage_error 125 run --log-size x demo
 	usage_error 125 run --pids-limit 0 demo
+	usage_error 125 run --replay-size much demo
 	usage_error 125 run --stop-signal SIGNOTHING demo
 	usage_error 125 run --stop-signal 65 demo
 	usage_error 125 run --stop-timeout soon demo
@@ -209,6 +210,10 @@ usage_error() {
 		assert_match "${stderr_lines[0]}" "^holt: .*no-such-box"
 		assert_match "$stderr" $'\n'"hint: "
 	done
+	# Told, and no failure, as it is for docker.
+	run -0 --separate-stderr holt rm -f no-such-box
+	assert_output ''
+	assert_match "$stderr" "^holt: .*no-such-box"
 	run --separate-stderr holt exec no-such-box true
 	assert_status 125
 	assert_match "$stderr" "^holt: .*no-such-box"

@@ -181,15 +181,23 @@ START_TEST(cwd_and_user_come_from_image_or_wish)
 	const struct process_wish plain = {.argv = WORDS("x")};
 	const struct process_wish own = {.argv = WORDS("x"), .cwd = "/tmp", .user = "0"};
 	const struct process_wish relative = {.argv = WORDS("x"), .cwd = "tmp"};
+	struct process_wish first = own;
 	struct process p = {0};
 
 	ck_assert_int_eq(process_build(&image, "h", &plain, &p, NULL), 0);
 	ck_assert_str_eq(p.cwd, "/srv");
 	ck_assert_str_eq(p.user, "u:g");
+	ck_assert_uint_eq(p.flags, WIRE_EXEC_MKCWD);
 	process_done(&p);
 	ck_assert_int_eq(process_build(&image, "h", &own, &p, NULL), 0);
 	ck_assert_str_eq(p.cwd, "/tmp");
 	ck_assert_str_eq(p.user, "0");
+	/* It has to be there, but for what a box is made for. */
+	ck_assert_uint_eq(p.flags, 0);
+	process_done(&p);
+	first.image_command = true;
+	ck_assert_int_eq(process_build(&image, "h", &first, &p, NULL), 0);
+	ck_assert_uint_eq(p.flags, WIRE_EXEC_MKCWD);
 	process_done(&p);
 	ck_assert_int_eq(process_build(&image, "h", &relative, &p, NULL), -HOLT_EINVALID);
 }

@@ -414,7 +414,8 @@ START_TEST(flags_are_single_bits)
 	static const uint32_t guest_flags[] = {
 		WIRE_EXEC_STDIN, WIRE_EXEC_MKCWD, WIRE_EXEC_TTY, WIRE_EXEC_BUILTIN};
 	static const uint32_t keeper_flags[] = {WIRE_EXEC_KEEP, WIRE_EXEC_MAIN};
-	static const uint32_t signal_flags[] = {WIRE_SIGNAL_ALL, WIRE_SIGNAL_HANGUP};
+	static const uint32_t signal_flags[] = {
+		WIRE_SIGNAL_ALL, WIRE_SIGNAL_HANGUP, WIRE_SIGNAL_LEADER};
 	static const uint32_t exit_flags[] = {WIRE_EXIT_TIMED_OUT, WIRE_EXIT_OOM, WIRE_EXIT_LEFT};
 
 	check_bits(guest_flags, 4, WIRE_EXEC_FLAGS_ALL);

@@ -59,14 +59,21 @@ status_of() {
 
 @test "a detached box: every verb, by name and by the beginning of its id" {
 	local id
-	id=$(holt run -d --name web -e A=1 demo sh -c \
+	id=$(holt run -d --name web -e A=1 -u agent -w /made demo sh -c \
 		'trap "echo usr1" USR1; trap "echo term; exit 4" TERM; echo up; while :; do sleep 0.1; done')
 	assert_match "$id" '^[0-9a-f]{12,}$'
 	run -0 holt ps -q
 	assert_output "${id:0:12}"
 	assert_match "$(status_of web)" '^Up '
-	run -0 holt exec "${id:0:6}" sh -c 'echo "A=$A"; cat'
-	assert_output 'A='
+	# What the program was given is there for every other command, unless it says otherwise.
+	run -0 holt exec "${id:0:6}" sh -c 'echo "$A $(id -un) $(pwd)"; cat'
+	assert_output '1 agent /made'
+	run -0 holt exec -e A=2 -u root -w /tmp web sh -c 'echo "$A $(id -un) $(pwd)"'
+	assert_output '2 root /tmp'
+	# A directory is made for the program of a box, not for one more command (K18).
+	run --separate-stderr holt exec -w /not/there web true
+	assert_status 125
+	assert_match "$stderr" "'/not/there': No such file"
 	run -7 holt exec web sh -c 'exit 7'
 	run -127 holt exec web /no/such/program
 	run -0 bash -c 'echo typed | "$HOLT" exec -i web cat'
@@ -78,8 +85,12 @@ status_of() {
 	assert_match "$(status_of web)" '^Up .* \(Paused\)$'
 	run --separate-stderr holt exec web true
 	assert_status 125
+	assert_match "$stderr" "^holt: .*$id: .*paused"
+	sleep 3
 	run -0 holt unpause web
-	run -0 holt exec web true
+	# The machine stood still, its clock does not show it.
+	run -0 holt exec web date +%s
+	assert_between "seconds behind the host" $(($(date +%s) - output)) -1 1
 
 	run -0 holt kill -s SIGUSR1 web
 	wait_for 5 has_log web usr1
@@ -149,7 +160,7 @@ has_logs() {
 }
 
 @test "exec -d goes on without holt, and is taken over by its number" {
-	local n
+	local n i
 	holt run -d --name work demo sleep 1000
 	n=$(holt exec -d work sh -c 'echo first; sleep 2; echo last; exit 6')
 	assert_match "$n" '^[0-9]+$'
@@ -159,6 +170,12 @@ has_logs() {
 	run -6 --separate-stderr holt exec --attach "$n" work
 	run --separate-stderr holt exec --attach 4000 work
 	assert_status 125
+	# A reader that leaves does not end it.
+	n=$(holt exec -d work sh -c 'while echo line; do sleep 0.1; done')
+	for i in 1 2 3; do
+		run -0 bash -c '"$HOLT" exec --attach "$1" work | head -n 1' - "$n"
+		assert_output line
+	done
 	# More output than is kept: how much is missing is told.
 	n=$(holt exec -d work sh -c 'head -c 1000000 /dev/zero; echo end; echo done >&2')
 	wait_for 20 finished work "$n"
@@ -168,7 +185,43 @@ has_logs() {
 	lost=$(sed -n 's/^holt: \([0-9]*\) bytes of stdout .*/\1/p' "$BATS_TEST_TMPDIR/err")
 	assert_equal "kept and lost together" $((kept + lost)) 1000004
 	grep -qx "done" "$BATS_TEST_TMPDIR/err"
+	n=$(holt exec -d --replay-size 64k work head -c 200000 /dev/zero)
+	wait_for 20 finished work "$n"
+	assert_equal "kept of 200,000" "$(holt exec --attach "$n" work 2>/dev/null | wc -c)" 65536
 	run -0 holt rm -f work
+}
+
+# ended NAME WHY: whether ps says so.
+ended() {
+	[[ $(status_of "$1") == *"($2)" ]]
+}
+
+# pid_of MEMBER BOX
+pid_of() {
+	holt inspect "$2" | jq ".[0].state.$1"
+}
+
+@test "ps -a says why a box ended: five ends" {
+	run -137 --separate-stderr holt run --name eater -m 128m demo tail /dev/zero
+	assert_match "$(status_of eater)" '^Exited \(137\) .* ago \(out of memory\)$'
+	"$HOLT" run --name mine demo sh -c 'echo up; sleep 1000' >"$BATS_TEST_TMPDIR/mine" 3>&- &
+	local owner=$!
+	wait_for 30 grep -q up "$BATS_TEST_TMPDIR/mine"
+	kill -9 "$owner"
+	wait_for 5 ended mine 'owner gone'
+	holt start mine
+	kill -9 "$(pid_of vmm_pid mine)"
+	wait_for 5 ended mine crashed
+	assert_match "$(holt inspect mine | jq -r '.[0].state.text')" 'signal 9'
+	holt start mine
+	kill -9 "$(pid_of keeper_pid mine)"
+	wait_for 5 ended mine lost
+	# Nobody saw when.
+	assert_equal "status" "$(status_of mine)" 'Exited (137) (lost)'
+	holt start mine
+	holt stop -t 0 mine
+	assert_match "$(status_of mine)" '^Exited \(137\) .* ago \(stopped\)$'
+	run -0 holt rm mine eater
 }
 
 # Whether an exec has ended: its program is not in the box any more.
@@ -198,6 +251,7 @@ finished() {
 	holt unpause seen
 	holt rename seen seen2
 	holt stop -t 0 seen2
+	holt stop seen2 # nothing happens to it
 	holt rm seen2
 	run -0 --separate-stderr holt events --since 10m --until 0s --json
 	actions=$(jq -r .action <<<"$output" | tr '\n' ' ')

@@ -518,7 +518,7 @@ static void cancel_all(void)
 
 #define KEPT_ENDED 64 /* that a box remembers */
 
-/* The output and the end of a kept exec, from a program that wrote 1,000,000 bytes. */
+/* The output and the end of a kept exec, from a program that wrote 600,000 bytes. */
 static void read_kept(unsigned i, uint32_t number)
 {
 	static char data[65536];
@@ -535,7 +535,7 @@ static void read_kept(unsigned i, uint32_t number)
 			bad("read", error);
 		got += n;
 	}
-	must(got + holt_exec_gap(exec, HOLT_STDOUT) == 1000000, "gap and output do not fit");
+	must(got + holt_exec_gap(exec, HOLT_STDOUT) == 600000, "gap and output do not fit");
 	must(got >= HOLT_REPLAY_BYTES_DEFAULT, "less is kept than was asked for");
 	must(end_of(exec).code == (int)(i % 200), "the code is wrong");
 }
@@ -560,7 +560,7 @@ static void kept(unsigned count)
 	must(count <= 1024 && count > KEPT_ENDED, "too many or too few");
 	for (unsigned i = 0; i < count; i++) {
 		(void)snprintf(
-			command, sizeof command, "head -c 1000000 /dev/zero; exit %u", i % 200);
+			command, sizeof command, "head -c 600000 /dev/zero; exit %u", i % 200);
 		holt_exec *exec = start(command, HOLT_EXEC_KEEP, NULL);
 		numbers[i] = holt_exec_number(exec);
 		must(numbers[i] > (i ? numbers[i - 1] : 0), "numbers do not grow");
