@@ -11,6 +11,7 @@
 /* Bytes asked of one read, and reads per wake-up: what one lane may keep the other waiting for. */
 #define CHANNEL_READ  131072u
 #define CHANNEL_BURST 4
+#define CHANNEL_LAST  64 /* reads of what a peer left behind: more than its sockets hold */
 
 static void lane_event(uv_poll_t *poll, int status, int events);
 
@@ -115,6 +116,23 @@ static bool lane_dispatch(struct channel_lane *l)
 	return true;
 }
 
+/* The peer has closed one lane: what it had written to the other before that still counts. */
+static void drain_other(struct channel_lane *l)
+{
+	struct channel_lane *o = &l->ch->lanes[l->lane == WIRE_CONTROL ? WIRE_BULK : WIRE_CONTROL];
+
+	for (int i = 0; i < CHANNEL_LAST && !o->paused && !l->ch->closing; i++) {
+		uint8_t *to = buf_reserve(&o->in, CHANNEL_READ);
+		const ssize_t n = to ? read(o->fd, to, CHANNEL_READ) : -1;
+
+		if (n <= 0)
+			return;
+		o->in.len += (size_t)n;
+		if (!lane_dispatch(o))
+			return;
+	}
+}
+
 static void lane_read(struct channel_lane *l)
 {
 	for (int i = 0; i < CHANNEL_BURST && !l->paused; i++) {
@@ -130,7 +148,10 @@ static void lane_read(struct channel_lane *l)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n <= 0) {
-			channel_lost(l->ch, n < 0 ? errno : 0, "connection closed");
+			const int errnum = n < 0 ? errno : 0;
+
+			drain_other(l);
+			channel_lost(l->ch, errnum, "connection closed");
 			return;
 		}
 		l->in.len += (size_t)n;

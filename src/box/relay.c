@@ -587,5 +587,5 @@ bool relay_owes(const struct relay *r, const struct relay_client *c)
 		if (s->kept && kept_owes(s))
 			return true;
 	}
-	return false;
+	return c->got_exit && channel_queued(c->ch, WIRE_BULK) > 0;
 }

@@ -216,8 +216,10 @@ static int pump_end(struct stream *s)
 	if (s->state != STREAM_ENDED || !k->out[0].eof_sent || !k->out[1].eof_sent)
 		return 0;
 	const int r = stream_offer(s, &k->end);
-	if (r == 0)
+	if (r == 0) {
+		s->client->got_exit = true;
 		stream_part(s);
+	}
 	return r;
 }
 

@@ -50,6 +50,7 @@ struct stream {
 
 struct relay_client {
 	struct channel *ch;
+	bool got_exit; /* of a kept exec; it may still wait in the channel */
 	struct stream *streams;
 	bool broken;
 };

@@ -80,7 +80,8 @@ static void on_ended(struct session *s, const struct wire_ended *m)
 	take_text(s->end_stage, sizeof s->end_stage, m->stage);
 	take_text(s->end_text, sizeof s->end_text, m->text);
 	take_text(s->end_hint, sizeof s->end_hint, m->hint);
-	ended_locked(s);
+	/* The last output and an exit may still be on their way on the other lane: it is over when
+	 * the keeper closes the sockets, which it does now. */
 }
 
 static void on_frame(struct channel *ch, enum wire_lane lane, const struct wire_msg *msg)

@@ -532,6 +532,10 @@ START_TEST(an_ended_one_that_is_read_does_not_go)
 	ck_assert_uint_eq(relay_streams(relay), 70);
 	for (uint32_t i = 0; i < 70; i++)
 		ck_assert_int_eq(from_client(credit(1 + i, WIRE_STDOUT, 10)), 0);
+	/* An exit is owed until it has left the queue. */
+	struct reader last = {.stream = 70};
+	read_all(&last);
+	ck_assert(last.over);
 	ck_assert(!relay_owes(relay, rc));
 	ck_assert_uint_eq(relay_streams(relay), 64);
 }
