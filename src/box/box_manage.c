@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/event_log.h"
@@ -78,8 +79,16 @@ int box_list(struct holt_home *home, struct holt_box ***ret, size_t *ret_n, holt
 		/* Without a directory it is removed, only not forgotten yet. */
 		if (r == 0 &&
 			faccessat(home->boxes_fd, entries[i].id, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-			r = handle_of(home, &entries[i], &list[done], reterr);
-			done += r == 0;
+			auto_error error = NULL;
+			const int code = handle_of(home, &entries[i], &list[done], &error);
+
+			/* One record that nobody can read shall not hide all the others. */
+			if (code == -HOLT_ENO_MEMORY)
+				r = err_take(reterr, take_ptr(error));
+			else if (code < 0)
+				log_warn("box", "ignoring box id=%s: %s", entries[i].id,
+					holt_error_message(error));
+			done += code == 0;
 		}
 		box_entry_done(&entries[i]);
 	}

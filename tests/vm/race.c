@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,22 +71,19 @@ __attribute__((format(printf, 2, 3), noreturn)) static void die(
 	exit(1);
 }
 
+/* What may come of a race that was lost. */
+static bool allowed(int code)
+{
+	return code == HOLT_OK || code == HOLT_EEXISTS || code == HOLT_ENOT_FOUND ||
+	       code == HOLT_EBUSY || code == HOLT_ECANCELLED;
+}
+
 /* The code of a call, as a positive number; its error is told where it is none of those allowed. */
 static int code_of(const struct race *r, int code, holt_error *error)
 {
-	switch (-code) {
-	case HOLT_OK:
-	case HOLT_EEXISTS:
-	case HOLT_ENOT_FOUND:
-	case HOLT_EBUSY:
-	case HOLT_ECANCELLED:
-		if (!strstr(holt_error_hint(error), "damaged"))
-			break;
-		/* fall through */
-	default:
+	if (!allowed(-code) || strstr(holt_error_hint(error), "damaged"))
 		die(r, "%s at '%s' of '%s': %s", holt_code_name(-code), holt_error_stage(error),
 			holt_error_object(error), holt_error_message(error));
-	}
 	holt_error_free(error);
 	return -code;
 }
