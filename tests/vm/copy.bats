@@ -10,7 +10,7 @@ load ../lib/vm
 setup() {
 	common_setup
 	DIR=$BATS_TEST_TMPDIR
-	holt run -d --name b demo sleep 1000 >/dev/null
+	holt run -d --disk 640m --name b demo sleep 1000 >/dev/null
 }
 
 teardown() {
