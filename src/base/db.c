@@ -136,7 +136,8 @@ static int make_schema(struct db *db, const char *schema, int version, holt_erro
 /* To change a fresh database to WAL takes a lock for which SQLite does not wait by itself. */
 static int set_modes(struct db *db, holt_error **reterr)
 {
-	static const char sql[] = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;";
+	static const char sql[] = "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON;"
+				  " PRAGMA secure_delete = ON;";
 	const struct timespec pause = {.tv_nsec = WAL_PAUSE_MS * 1000000L};
 	int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
 

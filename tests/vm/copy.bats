@@ -342,6 +342,7 @@ interrupt() {
 	pid=$!
 	sleep 2
 	interrupt "$pid"
+	rm -f "$DIR/endless"
 	in_box 'rm -f /endless; truncate -s 100G /endless'
 	"${cp[@]}" b:/endless "$DIR/endless" 2>"$DIR/err" 3>&- &
 	pid=$!

@@ -92,7 +92,7 @@ unharmed() {
 	# A program of ours that holt must never touch, with the pid that the stale file names.
 	sleep 1000 3>&- &
 	BYSTANDER=$!
-	id=$(holt run -d --name stale demo sh -c 'echo kept >/file; sync; echo up; sleep 100000')
+	id=$(holt run -d --name stale demo sh -c '[ -e /file ] || echo kept >/file; sync; echo up; sleep 100000')
 	await_vmm
 	wait_for 20 has_log stale up
 	kill -9 "$KEEPER"
