@@ -81,7 +81,8 @@ runs() {
 
 	# One that waits can be stopped, and starts again with its data.
 	fill_disk
-	run -124 timeout 3 "${INSIDE[@]}" "$HOLT" exec a sh -c 'head -c 100000000 /dev/zero >/more && sync'
+	# Killed: the first word to end would go to the program, which stands still.
+	run -137 timeout -s KILL 3 "${INSIDE[@]}" "$HOLT" exec a sh -c 'head -c 100000000 /dev/zero >/more && sync'
 	wait_for 5 waits a
 	run -0 holt stop -t 1 a
 	run -0 holt ps -a
