@@ -114,16 +114,28 @@ static void *pump_out(void *arg)
 	return NULL;
 }
 
+/* A terminal that is gone ends like one where somebody has typed the end of the input. */
+static bool hung_up(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
+}
+
 static void *pump_in(void *arg)
 {
 	struct pump_end *end = arg;
 	uint8_t *chunk = mem_zalloc(PUMP_CHUNK);
+	const bool terminal = isatty(end->fd);
 	bool over = false;
 
 	while (chunk && !over && ready(end, POLLIN)) {
 		const ssize_t n = read(end->fd, chunk, PUMP_CHUNK);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
+		/* Whose terminal is gone has not said that the input is over. */
+		if (n <= 0 && terminal && hung_up(end->fd))
+			break;
 		over = n <= 0 ||
 		       exec_write(end->p->e, chunk, (size_t)n, HOLT_FOREVER, NULL, NULL) < 0;
 	}
