@@ -152,7 +152,7 @@ int copy_facts_parse(const char *text, size_t len, enum copy_type *ret_type, con
 {
 	const char *facts_end = len > 0 ? memchr(text, 0, len) : NULL;
 
-	if (!facts_end || text[1] != ' ')
+	if (!facts_end || facts_end - text < 2 || text[1] != ' ')
 		return -EPROTO;
 	const char *real = facts_end + 1;
 	const size_t left = len - (size_t)(real - text);

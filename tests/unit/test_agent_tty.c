@@ -223,7 +223,7 @@ END_TEST
 /* A program that is slow to read does not hold up the agent. */
 START_TEST(nobody_reads)
 {
-	static uint8_t data[400 * 1024];
+	static uint8_t data[2 * 1024 * 1024]; /* more than credit and terminal take */
 	struct job j = {.argv = {"/bin/sh", "-c", "stty raw; echo go; sleep 60"}, TTY};
 	struct run r;
 	struct wire_msg m;
