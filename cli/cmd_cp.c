@@ -5,6 +5,7 @@
  * "./a:b" is a file of the host.
  */
 #include "cli.h"
+#include "interrupt.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -46,22 +47,29 @@ static int copy(const struct place *from, const struct place *to, uint32_t flags
 	holt_home *home = NULL;
 	holt_box *box = NULL;
 	holt_error *error = NULL;
+	holt_cancel *cancel = NULL;
 	int r;
 
 	if (absolute(inside->path, path, sizeof path) < 0)
 		return cli_usage(CLI_USAGE, "cp", "the path in the box is too long");
+	if (interrupt_watch(&cancel, &error) < 0)
+		return cli_error(CLI_FAILED, error);
 	const int status = cli_open_box(CLI_FAILED, inside->box, &home, &box);
 	if (status)
 		return status;
 	if (is_tar(from))
-		r = holt_copy_in_tar(box, STDIN_FILENO, path, flags, NULL, &error);
+		r = holt_copy_in_tar(box, STDIN_FILENO, path, flags, cancel, &error);
 	else if (is_tar(to))
-		r = holt_copy_out_tar(box, path, STDOUT_FILENO, flags, NULL, &error);
+		r = holt_copy_out_tar(box, path, STDOUT_FILENO, flags, cancel, &error);
 	else if (from->box)
-		r = holt_copy_out(box, path, to->path, flags, NULL, &error);
+		r = holt_copy_out(box, path, to->path, flags, cancel, &error);
 	else
-		r = holt_copy_in(box, from->path, path, flags, NULL, &error);
+		r = holt_copy_in(box, from->path, path, flags, cancel, &error);
 	cli_close_box(home, box);
+	if (r < 0 && interrupt_signal()) {
+		holt_error_free(error);
+		return 128 + interrupt_signal();
+	}
 	return r < 0 ? cli_error(CLI_FAILED, error) : CLI_OK;
 }
 

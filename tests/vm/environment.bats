@@ -72,9 +72,9 @@ run_with_image_env() {
 	! grep -aq "$SECRET" "/proc/$CLI/cmdline" || fail "holt shows it in its arguments"
 	# Only the three own environments hold it: this shell's, holt's, and grep's.
 	! ps -eo pid,args | grep -v grep | grep -F "$SECRET" || fail "ps shows it"
-	# Disks aside, which are gigabytes of nothing, and the index, which has it for as long as the
-	# box exists (SECURITY.md) and is closed to others.
-	! grep -raq --exclude='disk*' --exclude='boxes.db*' "$SECRET" "$HOLT_HOME" || fail "the home holds it"
+	# Disks aside, which are gigabytes of nothing, the log, which has what the program said, and the
+	# index, which has it for as long as the box exists (SECURITY.md) and is closed to others.
+	! grep -raq --exclude='disk*' --exclude=log --exclude='boxes.db*' "$SECRET" "$HOLT_HOME" || fail "the home holds it"
 	[[ -z $(find "$HOLT_HOME" -name 'boxes.db*' -perm /077) ]] || fail "others may read the index"
 	kill -INT "$CLI"
 	end_box 130 10000
