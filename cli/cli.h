@@ -153,8 +153,8 @@ int cli_each_box(const char *verb, char **names, cli_box_fn act, const void *use
 /* What a verb without options has to do before its arguments. */
 int cli_no_options(const char *verb, int argc, char **argv);
 
-/* Open the home, find one box. Returns CLI_OK, or @failed after telling why. */
-int cli_open_box(int failed, const char *name, holt_home **ret_home, holt_box **ret_box);
+/* Open the home, find one box. Returns CLI_OK, or CLI_FAILED after telling why. */
+int cli_open_box(const char *name, holt_home **ret_home, holt_box **ret_box);
 void cli_close_box(holt_home *home, holt_box *box);
 
 #endif

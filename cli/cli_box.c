@@ -51,15 +51,15 @@ int cli_each_box(const char *verb, char **names, cli_box_fn act, const void *use
 	return cli_finish_with(status);
 }
 
-int cli_open_box(int failed, const char *name, holt_home **ret_home, holt_box **ret_box)
+int cli_open_box(const char *name, holt_home **ret_home, holt_box **ret_box)
 {
 	holt_error *error = NULL;
 
 	if (holt_home_open(NULL, ret_home, &error) < 0)
-		return cli_error(failed, error);
+		return cli_error(CLI_FAILED, error);
 	if (holt_box_get(*ret_home, name, ret_box, &error) < 0) {
 		holt_home_close(*ret_home);
-		return cli_error(failed, error);
+		return cli_error(CLI_FAILED, error);
 	}
 	return CLI_OK;
 }

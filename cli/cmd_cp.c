@@ -4,8 +4,7 @@
  * box. A word is BOX:PATH unless it is absolute or begins with '.', as docker has it, so that
  * "./a:b" is a file of the host.
  */
-#include "cli.h"
-#include "interrupt.h"
+#include "foreground.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -40,37 +39,36 @@ static int is_tar(const struct place *place)
 	return !place->box && strcmp(place->path, "-") == 0;
 }
 
-static int copy(const struct place *from, const struct place *to, uint32_t flags)
+static struct {
+	struct place from;
+	struct place to;
+	uint32_t flags;
+} job;
+
+static int copy(holt_box *box, const char *path, holt_cancel *cancel, holt_error **reterr)
 {
-	const struct place *inside = from->box ? from : to;
+	if (is_tar(&job.from))
+		return holt_copy_in_tar(box, STDIN_FILENO, path, job.flags, cancel, reterr);
+	if (is_tar(&job.to))
+		return holt_copy_out_tar(box, path, STDOUT_FILENO, job.flags, cancel, reterr);
+	if (job.from.box)
+		return holt_copy_out(box, path, job.to.path, job.flags, cancel, reterr);
+	return holt_copy_in(box, job.from.path, path, job.flags, cancel, reterr);
+}
+
+static int work(struct foreground *f, holt_home *home, holt_error **reterr)
+{
+	const struct place *inside = job.from.box ? &job.from : &job.to;
 	char path[PATH_MAX];
-	holt_home *home = NULL;
 	holt_box *box = NULL;
-	holt_error *error = NULL;
-	holt_cancel *cancel = NULL;
-	int r;
 
 	if (absolute(inside->path, path, sizeof path) < 0)
 		return cli_usage(CLI_USAGE, "cp", "the path in the box is too long");
-	if (interrupt_watch(&cancel, &error) < 0)
-		return cli_error(CLI_FAILED, error);
-	const int status = cli_open_box(CLI_FAILED, inside->box, &home, &box);
-	if (status)
-		return status;
-	if (is_tar(from))
-		r = holt_copy_in_tar(box, STDIN_FILENO, path, flags, cancel, &error);
-	else if (is_tar(to))
-		r = holt_copy_out_tar(box, path, STDOUT_FILENO, flags, cancel, &error);
-	else if (from->box)
-		r = holt_copy_out(box, path, to->path, flags, cancel, &error);
-	else
-		r = holt_copy_in(box, from->path, path, flags, cancel, &error);
-	cli_close_box(home, box);
-	if (r < 0 && interrupt_signal()) {
-		holt_error_free(error);
-		return 128 + interrupt_signal();
-	}
-	return r < 0 ? cli_error(CLI_FAILED, error) : CLI_OK;
+	int r = holt_box_get(home, inside->box, &box, reterr);
+	if (r == 0)
+		r = copy(box, path, f->cancel, reterr);
+	holt_box_close(box);
+	return r < 0 ? -1 : CLI_OK;
 }
 
 static int check(const struct place *from, const struct place *to)
@@ -91,23 +89,23 @@ static int cp_main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"archive", no_argument, NULL, 'a'}, {"follow-link", no_argument, NULL, 'L'}, {0}};
-	uint32_t flags = 0;
+	struct foreground f = {.verb = "cp", .work = work, .failure = CLI_FAILED};
 	int c;
 
 	while ((c = getopt_long(argc, argv, ":aL", options, NULL)) != -1) {
 		if (c == 'a')
-			flags |= HOLT_COPY_ARCHIVE;
+			job.flags |= HOLT_COPY_ARCHIVE;
 		else if (c == 'L')
-			flags |= HOLT_COPY_FOLLOW;
+			job.flags |= HOLT_COPY_FOLLOW;
 		else
 			return cli_bad_option(CLI_USAGE, "cp", c, argv);
 	}
 	if (argc - optind != 2)
 		return cli_usage(CLI_USAGE, "cp", "takes a source and a target");
-	const struct place from = parse_place(argv[optind]);
-	const struct place to = parse_place(argv[optind + 1]);
-	const int status = check(&from, &to);
-	return status ? status : copy(&from, &to, flags);
+	job.from = parse_place(argv[optind]);
+	job.to = parse_place(argv[optind + 1]);
+	const int status = check(&job.from, &job.to);
+	return status ? status : foreground_run(&f);
 }
 
 const struct cli_verb verb_cp = {

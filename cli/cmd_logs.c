@@ -155,7 +155,7 @@ static int logs_main(int argc, char **argv)
 	int status = parse(&l, argc, argv);
 	if (status)
 		return status;
-	status = cli_open_box(CLI_FAILED, argv[optind], &home, &box);
+	status = cli_open_box(argv[optind], &home, &box);
 	if (status)
 		return status;
 	l.streams[0].terminal = isatty(STDOUT_FILENO);

@@ -14,7 +14,7 @@ static int rename_main(int argc, char **argv)
 		return status;
 	if (argc - optind != 2)
 		return cli_usage(CLI_USAGE, "rename", "takes one BOX and its new NAME");
-	status = cli_open_box(CLI_FAILED, argv[optind], &home, &box);
+	status = cli_open_box(argv[optind], &home, &box);
 	if (status)
 		return status;
 	if (holt_box_rename(box, argv[optind + 1], &error) < 0)

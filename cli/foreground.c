@@ -159,13 +159,18 @@ static int broken_pipe(void)
 	return 128 + SIGPIPE;
 }
 
+static int failure_of(const struct foreground *f, const holt_error *error)
+{
+	return f->failure ? f->failure : error ? holt_error_exit_code(error) : CLI_RUN_FAILED;
+}
+
 static int no_thread(const struct foreground *f)
 {
 	(void)fprintf(stderr,
 		"holt: %s: cannot start a thread\n"
 		"hint: allow more processes (ulimit -u) and memory (ulimit -v)\n",
 		f->verb);
-	return CLI_RUN_FAILED;
+	return failure_of(f, NULL);
 }
 
 static int work_watched(struct foreground *f, holt_home *home)
@@ -193,7 +198,7 @@ static int work_watched(struct foreground *f, holt_home *home)
 		holt_error_free(error);
 		return broken_pipe();
 	}
-	return cli_error(holt_error_exit_code(error), error);
+	return cli_error(failure_of(f, error), error);
 }
 
 int foreground_run(struct foreground *f)
@@ -201,7 +206,7 @@ int foreground_run(struct foreground *f)
 	const sigset_t set = awaited_signals();
 	holt_home *home = NULL;
 	holt_error *error = NULL;
-	int status = CLI_RUN_FAILED;
+	int status = failure_of(f, NULL);
 
 	if (f->tty && f->interactive && !f->detach && !isatty(STDIN_FILENO))
 		return cli_usage(

@@ -5,7 +5,8 @@
 #include "cli.h"
 
 /*
- * A command that has the caller's streams, signals and terminal: what run and exec share. Main
+ * A command that has the caller's streams, signals and terminal: what run and exec share, and what
+ * cp needs to leave nothing half done when it is interrupted. Main
  * fills in all but @cancel and calls foreground_run; that calls @work, on the same thread, with
  * @cancel ready for the options of every call that may take long.
  */
@@ -15,6 +16,7 @@ struct foreground {
 	int tty; /* the program has a terminal */
 	int detach; /* the program runs on without us: only signals matter here */
 	int attached; /* the program was there before, and outlives a hang-up */
+	int failure; /* exit status where holt fails; 0: as run and exec have it */
 	uint64_t timeout_ms; /* of the program, for the text that tells of it; 0: not known */
 	holt_cancel *cancel;
 	/* Returns the exit code, or -1 with an error. */

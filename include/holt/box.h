@@ -546,7 +546,7 @@ HOLT_API void holt_log_close(holt_log_reader *log);
  * Returns: nothing.
  * Ownership: consumes @box.
  * Threads: any thread, while no other call uses @box.
- * Blocks: until nothing of an attached box runs, at most 10 s.
+ * Blocks: until nothing of an attached box runs, at most 12 s.
  * Since: 0.1
  */
 HOLT_API void holt_box_close(holt_box *box);

@@ -33,11 +33,6 @@
 #define CLOSE_TIMEOUT_MS 9000 /* from closing the owner pipe to the keeper's last trace */
 #define VM_END_WAIT_MS   2000 /* for a VM whose keeper was killed to be gone */
 
-struct session_list {
-	struct session *session;
-	struct session_list *next;
-};
-
 /* ---- handles ---- */
 
 int box_handle(struct holt_home *home, struct holt_box **ret, holt_error **reterr)

@@ -199,6 +199,11 @@ static int end_by_force(struct holt_box *b, enum box_end why, holt_error **reter
 		err_hint(reterr, "end process %d by hand", s.vmm_pid);
 		return -HOLT_ETIMEOUT;
 	}
+	if (!b->rec.keep) {
+		const int code = box_discard(b->home, &d, b->rec.name, reterr);
+		box_dir_close(&d);
+		return code;
+	}
 	s.phase = BOX_EXITED;
 	s.end = why;
 	s.exit_code = 137;

@@ -75,9 +75,12 @@ static int overwrite(int dir, const char *text)
 	const size_t len = strlen(text);
 	auto_fd fd = openat(dir, BOX_STATE_FILE, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
 
-	if (fd < 0 || pwrite(fd, text, len, 0) != (ssize_t)len || ftruncate(fd, (off_t)len) < 0)
+	if (fd < 0)
 		return -errno;
-	return 0;
+	const ssize_t n = pwrite(fd, text, len, 0);
+	if (n != (ssize_t)len)
+		return n < 0 ? -errno : -EIO;
+	return ftruncate(fd, (off_t)len) < 0 ? -errno : 0;
 }
 
 int box_state_write(int dir, const struct box_state *s)

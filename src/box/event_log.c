@@ -157,10 +157,9 @@ static ssize_t read_more(struct holt_events *e)
 	}
 	if (e->len == sizeof e->data)
 		e->len = 0; /* no line of ours is that long */
-	if (e->fd < 0 && open_file(e, EVENTS_FILE, 0) < 0)
-		return -errno;
-	if (e->fd < 0)
-		return 0;
+	const int r = e->fd < 0 ? open_file(e, EVENTS_FILE, 0) : 0;
+	if (r < 0 || e->fd < 0)
+		return r;
 	ssize_t n = read_on(e);
 	if (n != 0 || is_current(e))
 		return n;
@@ -169,7 +168,8 @@ static ssize_t read_more(struct holt_events *e)
 	if (n != 0)
 		return n;
 	e->fd = fd_close(e->fd);
-	return open_file(e, EVENTS_FILE, 0) < 0 ? -errno : e->fd >= 0;
+	const int next = open_file(e, EVENTS_FILE, 0);
+	return next < 0 ? next : e->fd >= 0;
 }
 
 static const char *take_line(struct holt_events *e)

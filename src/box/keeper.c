@@ -256,7 +256,8 @@ void keeper_stop(struct keeper *k, enum wire_end_reason reason, uint32_t signo, 
 	if (k->state == KEEPER_ENDING)
 		return;
 	if (k->state == KEEPER_BOOTING) {
-		keeper_end(k, reason, 0, "", "the box was ended while it started");
+		keeper_end(k, reason, 0, "start it again, or make a new one",
+			"the box was ended while it started");
 		return;
 	}
 	pause_lift(k);

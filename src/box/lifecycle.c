@@ -37,11 +37,6 @@
 /* For a box that somebody else is just starting. */
 #define CONNECT_TIMEOUT_MS 30000
 
-struct session_list {
-	struct session *session;
-	struct session_list *next;
-};
-
 /* Everything that is opened on the way to a keeper. */
 struct parts {
 	int kernel_fd;
@@ -367,35 +362,58 @@ int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec *
 
 /* ---- reaching one that runs ---- */
 
-static int reach_locked(
-	struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
+/* The session that there is; NULL in *ret where a new one is needed. */
+static int present_session(struct holt_box *b, struct session **ret, holt_error **reterr)
 {
 	int r = 0;
 
+	(void)pthread_mutex_lock(&b->lock);
 	if (b->session && !session_alive(b->session))
 		r = retire_session_locked(b, reterr);
-	if (r == 0 && !b->session) {
-		r = loop_start(b->home->loop, reterr);
-		if (r == 0)
-			r = door_knock(b->home->boxes_fd, b->rec.id, timeout_ms, b->home->loop,
-				&b->session, reterr);
-	}
-	if (r == 0)
-		*ret = b->session;
+	*ret = b->session;
+	(void)pthread_mutex_unlock(&b->lock);
 	return r;
+}
+
+/* Knocking waits for the keeper, so it is done without the lock; of two that knock at once one
+ * session is enough. */
+static int new_session(
+	struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
+{
+	struct session *fresh = NULL;
+	int r = loop_start(b->home->loop, reterr);
+
+	if (r == 0)
+		r = door_knock(
+			b->home->boxes_fd, b->rec.id, timeout_ms, b->home->loop, &fresh, reterr);
+	if (r < 0)
+		return r;
+	(void)pthread_mutex_lock(&b->lock);
+	if (!b->session) {
+		b->session = fresh;
+		fresh = NULL;
+	}
+	*ret = b->session;
+	(void)pthread_mutex_unlock(&b->lock);
+	session_close(fresh);
+	return 0;
 }
 
 int box_reach(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
 {
-	(void)pthread_mutex_lock(&b->lock);
-	const int r = reach_locked(b, timeout_ms, ret, reterr);
-	(void)pthread_mutex_unlock(&b->lock);
-	if (r < 0) {
-		err_stage(reterr, "connect");
-		err_object(reterr, b->rec.id);
-		if (r == -HOLT_ECLOSED)
-			err_hint(reterr, "start it with 'holt start %s'", b->rec.id);
+	struct session *s = NULL;
+	int r = present_session(b, &s, reterr);
+
+	if (r == 0 && !s)
+		r = new_session(b, timeout_ms, &s, reterr);
+	if (r == 0) {
+		*ret = s;
+		return 0;
 	}
+	err_stage(reterr, "connect");
+	err_object(reterr, b->rec.id);
+	if (r == -HOLT_ECLOSED)
+		err_hint(reterr, "start it with 'holt start %s'", b->rec.id);
 	return r;
 }
 

@@ -38,6 +38,12 @@ struct start_wish {
 	holt_cancel *cancel;
 };
 
+/* Sessions that have ended, whose execs may still be there. */
+struct session_list {
+	struct session *session;
+	struct session_list *next;
+};
+
 struct holt_box {
 	struct holt_home *home;
 	struct box_record rec;
@@ -47,7 +53,7 @@ struct holt_box {
 	bool ours; /* started attached through this handle */
 	pthread_mutex_t lock; /* of the sessions and of knocking */
 	struct session *session; /* NULL: not connected */
-	struct session_list *ended; /* earlier ones, whose execs may still be there */
+	struct session_list *ended; /* earlier ones */
 	char *json;
 };
 
