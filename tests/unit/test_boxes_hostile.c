@@ -332,6 +332,60 @@ START_TEST(a_client_that_reads_nothing_holds_up_only_itself)
 }
 END_TEST
 
+/* Not with the next open of the home only. */
+START_TEST(what_is_not_kept_goes_by_force_too)
+{
+	holt_box *b = make("p", 0, NULL);
+
+	start_box(b, HOLT_START_DETACHED);
+	ck_assert_int_eq(kill(info_of(b).keeper_pid, SIGSTOP), 0);
+	ok(holt_box_kill(b, SIGKILL, E));
+	ck_assert_int_eq(info_of(b).state, HOLT_BOX_GONE);
+	ck_assert_uint_eq(boxes_left(), 0);
+	holt_box_close(b);
+}
+END_TEST
+
+static void *ping_thread(void *arg)
+{
+	return holt_box_ping(arg, 20000, NULL, NULL) == 0 ? NULL : arg;
+}
+
+/* All find the handle without a connection, and knock; while the keeper stands still, too. */
+START_TEST(many_threads_connect_one_handle)
+{
+	holt_box *b = make("p", 0, NULL);
+	pthread_t t[16];
+
+	start_box(b, 0);
+	for (int hung = 0; hung < 2; hung++) {
+		const int keeper = info_of(b).keeper_pid;
+		holt_box *other = get(home, "p");
+
+		if (hung)
+			ck_assert_int_eq(kill(keeper, SIGSTOP), 0);
+		for (int i = 0; i < 16; i++)
+			ck_assert_int_eq(pthread_create(&t[i], NULL, ping_thread, other), 0);
+		if (hung) {
+			/* Nobody who only looks is held up by those who knock. */
+			const uint64_t before = clock_mono_ms();
+			ck_assert_int_eq(info_of(other).state, HOLT_BOX_RUNNING);
+			ck_assert_uint_lt(clock_mono_ms() - before, 1000);
+			ck_assert_int_eq(kill(keeper, SIGCONT), 0);
+		}
+		for (int i = 0; i < 16; i++) {
+			void *failed = NULL;
+
+			ck_assert_int_eq(pthread_join(t[i], &failed), 0);
+			ck_assert_ptr_null(failed);
+		}
+		holt_box_close(other);
+	}
+	check_works(b);
+	holt_box_close(b);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {a_hung_keeper_holds_up_nobody_longer_than_said,
@@ -339,7 +393,8 @@ int main(void)
 		a_killed_keeper_is_lost_and_its_box_starts_again,
 		many_have_tried_a_hung_keeper_before_it_is_killed,
 		nonsense_at_the_door_is_turned_away, lanes_that_are_none_hurt_only_their_client,
-		silent_visitors_block_nobody, a_client_that_reads_nothing_holds_up_only_itself};
+		silent_visitors_block_nobody, a_client_that_reads_nothing_holds_up_only_itself,
+		what_is_not_kept_goes_by_force_too, many_threads_connect_one_handle};
 
 	return run_tests("hostile boxes", tests, sizeof tests / sizeof tests[0]);
 }
