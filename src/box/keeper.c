@@ -97,6 +97,7 @@ static int exit_code_of(const struct keeper_ending *e)
 	case WIRE_END_PROGRAM:
 	case WIRE_END_OOM:
 	case WIRE_END_POWEROFF:
+	case WIRE_END_FROZEN:
 		return (int)e->code;
 	case WIRE_END_KILLED:
 		return e->code ? (int)e->code : 137;

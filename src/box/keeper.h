@@ -14,8 +14,8 @@
  * fixed number. The write end of the owner pipe stays open in the owner: its end-of-file tells the
  * keeper that the owner is gone, unless a client has sent detach before.
  */
-#define KEEPER_PROTOCOL        1
-#define KEEPER_PROTOCOL_OLDEST 1
+#define KEEPER_PROTOCOL        2
+#define KEEPER_PROTOCOL_OLDEST 2
 
 enum keeper_fd {
 	KEEPER_FD_OWNER =

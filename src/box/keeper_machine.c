@@ -21,7 +21,6 @@
 #define BOOT_ATTEMPTS   2
 #define GUEST_QUEUE_MAX (8u << 20) /* bytes waiting for the guest, per lane */
 #define LOST_GRACE_MS   500 /* from the channel's end to QEMU's exit status */
-#define DISK_GENERATION 1
 
 /* Keep the newest bytes of what the console and the agent's log say. */
 static void tail_add(struct keeper *k, const void *data, size_t len)
@@ -163,10 +162,10 @@ static int send_setup(struct machine *m)
 			.build = bytes_of(HOLT_VERSION)}};
 	const struct wire_msg setup = {.op = WIRE_OP_setup,
 		.setup = {.wall_ns = clock_wall_ns(),
-			.disk_generation = DISK_GENERATION,
 			.seed = {seed, sizeof seed},
 			.hostname = bytes_of(spec->hostname),
-			.machine_id = bytes_of(machine_id)}};
+			.machine_id = bytes_of(machine_id),
+			.mac = {spec->mac, sizeof spec->mac}}};
 	const int r = channel_send(&m->guest, &hello);
 	return r < 0 ? r : channel_send(&m->guest, &setup);
 }

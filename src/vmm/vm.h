@@ -13,7 +13,15 @@
  * Engines are rows of one table; "qemu" is the real one, "fake" runs the agent as a plain process
  * on socket pairs and serves tests.
  */
+enum vm_origin {
+	VM_COLD, /* boots, in memory of its own */
+	VM_FREEZE, /* boots, in memory that is the file memory_fd: a template in the making */
+	VM_CLONE /* goes on from state_fd, with a private copy (on write) of memory_fd */
+};
+
 struct vm_spec {
+	enum vm_origin origin;
+	bool bare; /* with VM_FREEZE: the guest shall wait before it mounts its disk */
 	bool kvm; /* use hardware virtualization; otherwise TCG */
 	bool loud; /* serial console from the first instruction on (slow under TCG) */
 	uint32_t memory_mib;
@@ -25,6 +33,8 @@ struct vm_spec {
 	int rootfs_fd; /* squashfs, read-only */
 	int disk_fd; /* ext4 image, O_RDWR */
 	int lock_fd; /* vm.lock with its flock; lives as long as the VM */
+	int memory_fd; /* with VM_FREEZE open for reading and writing, with VM_CLONE for reading */
+	int state_fd; /* with VM_CLONE: the devices, for reading */
 	uint64_t disk_bytes; /* virtual size, for the file-size limit */
 };
 

@@ -20,8 +20,8 @@
  */
 
 #define WIRE_MAGIC          0x544c4f48u /* "HOLT" */
-#define WIRE_VERSION        1
-#define WIRE_OLDEST         1
+#define WIRE_VERSION        2
+#define WIRE_OLDEST         2
 #define WIRE_HEADER_SIZE    12
 #define WIRE_DATA_MAX       65536 /* bytes in one data frame */
 #define WIRE_STRS_MAX       8192 /* strings in one list */
@@ -29,10 +29,14 @@
 #define WIRE_STREAMS_MAX    1024 /* live streams per box */
 #define WIRE_SEED_SIZE      32
 #define WIRE_MACHINE_ID_LEN 32
+#define WIRE_MAC_SIZE       6
 
 /* Where the bytes of a data frame begin: they may be read straight into their place in the frame,
  * wire_encode then only puts the head before them. */
 #define WIRE_DATA_PREFIX (WIRE_HEADER_SIZE + 1 + 4)
+
+/* In the environment of a guest that shall stop before it mounts its disk, and wait for park. */
+#define WIRE_BARE_ENV "holt_bare=1"
 
 /* Numbers of the two ports on the virtio console; /dev/vport0p<number> in the guest. */
 #define WIRE_PORT_CONTROL 1
@@ -107,7 +111,8 @@ enum wire_end_reason {
 	WIRE_END_PROGRAM = 7, /* the box's program ended */
 	WIRE_END_KILLED = 8, /* as asked, without grace */
 	WIRE_END_OOM = 9, /* the box's program was killed for memory */
-	WIRE_END_POWEROFF = 10 /* the guest turned itself off */
+	WIRE_END_POWEROFF = 10, /* the guest turned itself off */
+	WIRE_END_FROZEN = 11 /* a template is complete */
 };
 
 /* Borrowed bytes; after decoding they point into the frame. */

@@ -32,7 +32,7 @@ static const struct wire_msg samples[] = {
 	MSG(hello, 0, .magic = WIRE_MAGIC, .version = 1, .oldest = 1,
 		.features = 0x1122334455667788, .build = STR("holt")),
 	MSG(stage, 0, .name = STR("rootfs")),
-	MSG(setup, 0, .wall_ns = 1700000000123456789, .disk_generation = 7,
+	MSG(setup, 0, .wall_ns = 1700000000123456789, .mac = {(const uint8_t *)"\x02hol\x01\x02", 6},
 		.seed = STR("0123456789abcdef0123456789abcdef"), .hostname = STR("box"),
 		.machine_id = STR("00112233445566778899aabbccddeeff")),
 	MSG(setup_done, 0, .uptime_us = 1234567),
