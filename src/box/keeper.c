@@ -485,7 +485,7 @@ int keeper_main(const struct vm_engine *engine)
 	k.ending.hint = "";
 	own_surroundings();
 	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
-		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 && fd < KEEPER_FD_MEMORY)
 			return 2;
 	}
 	if (keeper_spec_read(KEEPER_FD_OWNER, &k.spec, &error) < 0)

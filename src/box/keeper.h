@@ -30,6 +30,8 @@ enum keeper_fd {
 	KEEPER_FD_KEEPER_LOCK, /* locked; only the keeper keeps it */
 	KEEPER_FD_HOME, /* the home's directory: for its events, and to remove the box */
 	KEEPER_FD_BOX, /* the box's directory: for its socket, state and log */
+	KEEPER_FD_MEMORY, /* of a template: for writing where it is made, else for reading; or none */
+	KEEPER_FD_STATE, /* its devices, likewise */
 	KEEPER_FD_END
 };
 

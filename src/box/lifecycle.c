@@ -19,13 +19,9 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/proc.h"
 #include "base/str.h"
-#include "box/assets.h"
-#include "box/keeper.h"
+#include "box/keeper_start.h"
 #include "box/request.h"
-#include "vmm/kernel.h"
-#include "vmm/probe.h"
 #include "base/banned.h"
 
 /* What the keeper may take beyond its two boot attempts. */
@@ -36,68 +32,6 @@
 #define DETACH_TIMEOUT_MS 5000
 /* For a box that somebody else is just starting. */
 #define CONNECT_TIMEOUT_MS 30000
-
-/* Everything that is opened on the way to a keeper. */
-struct parts {
-	int kernel_fd;
-	int initrd_fd;
-	int rootfs_fd;
-	int disk_fd;
-	int owner[2];
-	int control[2];
-	int bulk[2];
-};
-
-#define PARTS_INIT                                                              \
-	((struct parts){FD_NONE, FD_NONE, FD_NONE, FD_NONE, {FD_NONE, FD_NONE}, \
-		{FD_NONE, FD_NONE}, {FD_NONE, FD_NONE}})
-
-static void parts_done(struct parts *p)
-{
-	int *fds[] = {&p->kernel_fd, &p->initrd_fd, &p->rootfs_fd, &p->disk_fd, &p->owner[0],
-		&p->owner[1], &p->control[0], &p->control[1], &p->bulk[0], &p->bulk[1]};
-
-	for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
-		*fds[i] = fd_close(*fds[i]);
-}
-
-static int choose_accel(struct holt_home *h, const struct start_wish *w, struct keeper_spec *spec,
-	holt_error **reterr)
-{
-	const char *want = w->accel ? w->accel : getenv("HOLT_ACCEL");
-	struct probe_result probe = {0};
-
-	int r = probe_accel(h->cache_dir, &probe, reterr);
-	if (r == 0)
-		r = probe_choose(want, &probe, &spec->kvm, reterr);
-	spec->tsc_khz = probe.tsc_khz;
-	return r;
-}
-
-static int open_kernel(struct holt_home *h, struct parts *p, holt_error **reterr)
-{
-	struct kernel kernel = {0};
-	char **near = NULL;
-	const void *agent = NULL;
-	size_t agent_len = 0;
-	void *agent_mem = NULL;
-
-	int r = asset_kernel_dirs(&near, reterr);
-	if (r < 0)
-		return r;
-	const char *const *dirs = (const char *const *)near;
-	r = kernel_find(dirs, &kernel, reterr);
-	if (r == 0)
-		r = asset_agent(&agent, &agent_len, &agent_mem, reterr);
-	if (r == 0)
-		r = initramfs_open(&kernel, agent, agent_len, h->cache_dir, &p->initrd_fd, reterr);
-	if (r == 0)
-		r = kernel_open(&kernel, h->cache_dir, &p->kernel_fd, reterr);
-	mem_free(agent_mem);
-	kernel_done(&kernel);
-	strv_free(near);
-	return r;
-}
 
 static int open_file(
 	const struct box_dir *d, const char *name, int flags, int *ret_fd, holt_error **reterr)
@@ -129,88 +63,6 @@ static void fill_spec(
 	spec->boot_timeout_ms = w->boot_timeout_ms;
 }
 
-/* All that the keeper sees of the caller's environment: where QEMU is, overrides for development.
- */
-static const char *const passed_env[] = {
-	"HOLT_AGENT",
-	"HOLT_QEMU",
-	"PATH",
-#ifdef HOLT_SANITIZED
-	"ASAN_OPTIONS",
-	"TSAN_OPTIONS",
-	"UBSAN_OPTIONS",
-#endif
-};
-
-#define PASSED_ENV (sizeof passed_env / sizeof passed_env[0])
-
-/* The variables above, as a fresh list (strv_free), or NULL without memory. */
-static char **keeper_env(void)
-{
-	char **env = mem_array(PASSED_ENV + 2, sizeof *env);
-	size_t n = 0;
-	bool ok = env != NULL;
-
-	if (ok) {
-		env[n] = str_dup("LC_ALL=C");
-		ok = env[n++] != NULL;
-	}
-	for (size_t i = 0; ok && i < PASSED_ENV; i++) {
-		const char *value = getenv(passed_env[i]);
-
-		if (value) {
-			env[n] = str_printf("%s=%s", passed_env[i], value);
-			ok = env[n++] != NULL;
-		}
-	}
-	if (ok)
-		return env;
-	strv_free(env);
-	return NULL;
-}
-
-static int spawn_keeper(const struct holt_box *b, const struct parts *p, holt_error **reterr)
-{
-	auto_free char *path = NULL;
-	struct proc proc = {0};
-
-	int r = asset_keeper(&path, reterr);
-	if (r < 0)
-		return r;
-	char **env = keeper_env();
-	if (!env)
-		return err_nomem(reterr);
-	const char *const argv[] = {"holt-keeper", NULL};
-	const struct proc_fd fds[] = {{p->owner[0], KEEPER_FD_OWNER},
-		{p->control[1], KEEPER_FD_CONTROL}, {p->bulk[1], KEEPER_FD_BULK},
-		{p->kernel_fd, KEEPER_FD_KERNEL}, {p->initrd_fd, KEEPER_FD_INITRD},
-		{p->rootfs_fd, KEEPER_FD_ROOTFS}, {p->disk_fd, KEEPER_FD_DISK},
-		{b->dir.vm_lock, KEEPER_FD_VM_LOCK}, {b->dir.keeper_lock, KEEPER_FD_KEEPER_LOCK},
-		{b->home->fd, KEEPER_FD_HOME}, {b->dir.fd, KEEPER_FD_BOX}};
-	const struct proc_spec spec = {.path = path,
-		.argv = argv,
-		.env = (const char *const *)env,
-		.fds = fds,
-		.n_fds = sizeof fds / sizeof fds[0],
-		.flags = PROC_DETACH | PROC_NOCORE};
-	r = proc_spawn(&spec, &proc, reterr);
-	strv_free(env);
-	return r;
-}
-
-static int start_keeper(
-	struct holt_box *b, struct parts *p, const struct keeper_spec *spec, holt_error **reterr)
-{
-	int r = fd_pipe(p->owner);
-
-	if (r < 0 || (r = fd_socketpair(p->control)) < 0 || (r = fd_socketpair(p->bulk)) < 0)
-		return err_errno(reterr, -r, "cannot make the keeper's sockets");
-	r = spawn_keeper(b, p, reterr);
-	if (r == 0)
-		r = keeper_spec_write(spec, p->owner[1], reterr);
-	return r;
-}
-
 static int take_locks(struct holt_box *b, holt_error **reterr)
 {
 	if (b->dir.fd >= 0)
@@ -233,19 +85,19 @@ static int check_cancel(const struct start_wish *w, holt_error **reterr)
 	return err_make(reterr, HOLT_ECANCELLED, "the start was cancelled");
 }
 
-static int start_parts(struct holt_box *b, struct parts *p, const struct start_wish *w,
+static int start_parts(struct holt_box *b, struct keeper_parts *p, const struct start_wish *w,
 	struct session **ret, holt_error **reterr)
 {
 	struct keeper_spec spec = {0};
-	int r = choose_accel(b->home, w, &spec, reterr);
+	int r = keeper_choose_accel(b->home, w->accel, &spec, reterr);
 
-	if (r < 0 || (r = take_locks(b, reterr)) < 0 || (r = open_kernel(b->home, p, reterr)) < 0 ||
+	if (r < 0 || (r = take_locks(b, reterr)) < 0 || (r = keeper_open_kernel(b->home, p, reterr)) < 0 ||
 		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0 ||
 		(r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
 		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0)
 		return r;
 	fill_spec(b, w, &spec);
-	r = start_keeper(b, p, &spec, reterr);
+	r = keeper_start(b->home, &b->dir, p, &spec, reterr);
 	if (r < 0)
 		return r;
 	/* The keeper and QEMU hold the locks now. */
@@ -315,11 +167,11 @@ static void give_up(struct holt_box *b, struct session *s)
 static int start_session(
 	struct holt_box *b, const struct start_wish *w, struct session **ret, holt_error **reterr)
 {
-	struct parts p = PARTS_INIT;
+	struct keeper_parts p = KEEPER_PARTS_INIT;
 	struct session *s = NULL;
 	int r = start_parts(b, &p, w, &s, reterr);
 
-	parts_done(&p);
+	keeper_parts_done(&p);
 	if (r == 0)
 		r = change_session(b, s, reterr);
 	if (r == 0)
