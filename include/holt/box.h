@@ -71,7 +71,8 @@ typedef struct holt_box_options {
 	}
 
 enum holt_start_flags {
-	HOLT_START_DETACHED = 1 << 0 /* lives on without this process and this handle */
+	HOLT_START_DETACHED = 1 << 0, /* lives on without this process and this handle */
+	HOLT_START_NO_TEMPLATE = 1 << 1 /* boots, without using or making a template */
 };
 
 typedef struct holt_start_options {

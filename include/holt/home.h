@@ -20,11 +20,14 @@ typedef struct holt_home_options {
 	const char *path; /* directory, made with mode 0700 where missing; NULL: $HOLT_HOME, else
 			     /var/lib/holt for root, else $XDG_DATA_HOME/holt, else
 			     ~/.local/share/holt */
+	uint64_t template_bytes; /* what all templates together may take of the disk; those used
+				    longest ago go when another is made; 0: $HOLT_TEMPLATE_BYTES,
+				    else 8 GiB */
 } holt_home_options;
 
-#define HOLT_HOME_OPTIONS_INIT                  \
-	{                                       \
-		sizeof(holt_home_options), NULL \
+#define HOLT_HOME_OPTIONS_INIT                     \
+	{                                          \
+		sizeof(holt_home_options), NULL, 0 \
 	}
 
 /**

@@ -213,13 +213,14 @@ HOLT_API int holt_box_start(holt_box *box, const holt_start_options *options,
 	if (r == 0)
 		r = check_range(
 			"boot time-out in ms", o.boot_timeout_ms, 1, BOOT_TIMEOUT_MS_MAX, reterr);
-	if (r == 0 && (o.flags & ~(uint32_t)HOLT_START_DETACHED))
+	if (r == 0 && (o.flags & ~(uint32_t)(HOLT_START_DETACHED | HOLT_START_NO_TEMPLATE)))
 		r = err_make(reterr, HOLT_EINVALID, "unknown flags 0x%x", o.flags);
 	if (r < 0) {
 		err_stage(reterr, "options");
 		return r;
 	}
 	const struct start_wish wish = {.detached = o.flags & HOLT_START_DETACHED,
+		.no_template = o.flags & HOLT_START_NO_TEMPLATE,
 		.boot_timeout_ms = o.boot_timeout_ms,
 		.accel = o.accel,
 		.cancel = o.cancel};

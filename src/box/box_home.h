@@ -14,6 +14,7 @@
  *   format            version of the layout, "1"
  *   images/           the image store
  *   cache/            verdicts, initramfs and empty disks: may be deleted at any time
+ *   templates/<key>/  one template, see template.h
  *   boxes.db          the index of the boxes
  *   boxes/<id>/       one box, see box_dir.h
  *   events.jsonl      what happened to them, see event_log.h
@@ -22,6 +23,8 @@ struct holt_home {
 	char *path;
 	int fd; /* its directory */
 	int boxes_fd;
+	int templates_fd;
+	uint64_t template_bytes; /* what all templates together may take */
 	struct box_index *boxes;
 	char *cache_dir;
 	struct image_store *images;

@@ -133,6 +133,8 @@ static int put_state(json_t *doc, const struct holt_box *b, const struct box_sta
 
 	if (!state || json_object_set_new(state, "accel", json_string(s->accel)) < 0 ||
 		json_object_set_new(state, "text", json_string(s->text)) < 0 ||
+		json_object_set_new(state, "origin", json_string(s->origin)) < 0 ||
+		json_object_set_new(state, "origin_note", json_string(s->note)) < 0 ||
 		json_object_set_new(state, "hello_us", json_integer((json_int_t)s->hello_us)) < 0 ||
 		json_object_set_new(state, "ready_us", json_integer((json_int_t)s->ready_us)) < 0 ||
 		json_object_set_new(

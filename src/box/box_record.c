@@ -88,6 +88,7 @@ json_t *box_record_json(const struct box_record *r)
 
 	put_text(obj, "image", r->image, &failed);
 	put_text(obj, "image_digest", r->image_digest, &failed);
+	put_text(obj, "rootfs_digest", r->rootfs_digest, &failed);
 	put_text(obj, "hostname", r->hostname, &failed);
 	put(obj, "config", config_json(&r->config), &failed);
 	if (r->has_program)
@@ -178,6 +179,7 @@ static int parse_names(const json_t *doc, struct box_record *b, holt_error **ret
 	if (r < 0 || (r = json_get_str(doc, "mac", &mac, reterr)) < 0 ||
 		(r = json_get_bytes(doc, "image", &b->image, reterr)) < 0 ||
 		(r = json_get_bytes(doc, "image_digest", &b->image_digest, reterr)) < 0 ||
+		(r = json_get_bytes(doc, "rootfs_digest", &b->rootfs_digest, reterr)) < 0 ||
 		(r = json_get_bytes(doc, "hostname", &b->hostname, reterr)) < 0)
 		return r;
 	if (!id || strlen(id) >= sizeof b->id || !b->image || !b->hostname || !mac ||
@@ -231,6 +233,7 @@ void box_record_done(struct box_record *r)
 	mem_free(r->name);
 	mem_free(r->image);
 	mem_free(r->image_digest);
+	mem_free(r->rootfs_digest);
 	mem_free(r->hostname);
 	config_clear(&r->config);
 	process_done(&r->program);

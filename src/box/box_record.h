@@ -14,6 +14,7 @@ struct box_record {
 	char *name; /* NULL: none; kept beside the record, since it may change */
 	char *image; /* as it was given */
 	char *image_digest;
+	char *rootfs_digest; /* NULL in records of earlier versions */
 	int64_t created_ns;
 	bool keep;
 	uint32_t memory_mib;

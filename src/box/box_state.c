@@ -89,12 +89,14 @@ int box_state_write(int dir, const struct box_state *s)
 		box_phase_name(s->phase), "reason", box_end_name(s->end), "exit_code", s->exit_code,
 		"keeper_pid", s->keeper_pid, "vmm_pid", s->vmm_pid, "accel", s->accel, "text",
 		s->text);
+	auto_json origin = json_pack("{s:s, s:s}", "origin", s->origin, "origin_note", s->note);
 	auto_json times = json_pack("{s:I, s:I, s:I, s:I, s:I}", "attempts",
 		(json_int_t)s->attempts, "started_ns", (json_int_t)s->started_ns, "ended_ns",
 		(json_int_t)s->ended_ns, "hello_us", (json_int_t)s->hello_us, "ready_us",
 		(json_int_t)s->ready_us);
 
-	if (!doc || !times || json_object_update(doc, times) < 0)
+	if (!doc || !times || !origin || json_object_update(doc, times) < 0 ||
+		json_object_update(doc, origin) < 0)
 		return -ENOMEM;
 	auto_free char *text = json_text(doc);
 	if (!text)
@@ -149,6 +151,8 @@ static int parse(const json_t *doc, struct box_state *s)
 	s->attempts = (uint32_t)get_int(doc, "attempts", UINT32_MAX);
 	s->started_ns = (uint64_t)get_int(doc, "started_ns", INT64_MAX);
 	s->ended_ns = (uint64_t)get_int(doc, "ended_ns", INT64_MAX);
+	get_text(doc, "origin", s->origin, sizeof s->origin);
+	get_text(doc, "origin_note", s->note, sizeof s->note);
 	s->hello_us = (uint64_t)get_int(doc, "hello_us", INT64_MAX);
 	s->ready_us = (uint64_t)get_int(doc, "ready_us", INT64_MAX);
 	get_text(doc, "accel", s->accel, sizeof s->accel);

@@ -54,6 +54,8 @@ struct box_state {
 	uint64_t hello_us;
 	uint64_t ready_us;
 	char accel[8];
+	char origin[12]; /* of this run: "cold", "template", "bare" or "spare" */
+	char note[256]; /* why it was not a clone although it should be; already escaped */
 	char text[512]; /* what there is to say about the end; already escaped */
 };
 

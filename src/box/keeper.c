@@ -34,6 +34,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/box_dir.h"
+#include "box/disk_origin.h"
 #include "box/event_log.h"
 #include "box/keeper_inside.h"
 #include "base/banned.h"
@@ -57,7 +58,10 @@ void keeper_record(struct keeper *k, enum box_phase phase)
 
 void keeper_tell(struct keeper *k, const char *action, json_t *more)
 {
-	event_tell(KEEPER_FD_HOME, action, k->spec.id, k->spec.name, more);
+	if (k->spec.role == KEEPER_BOX)
+		event_tell(KEEPER_FD_HOME, action, k->spec.id, k->spec.name, more);
+	else
+		json_decref(more);
 }
 
 /* ---- the end ---- */
@@ -369,6 +373,13 @@ static void program_ended(void *user, const struct wire_msg *msg)
 
 /* ---- events ---- */
 
+static const char *origin_name(const struct keeper *k)
+{
+	if (k->origin != VM_CLONE)
+		return "cold";
+	return k->spec.bare ? "bare" : "template";
+}
+
 void keeper_ready(struct keeper *k, struct machine *m)
 {
 	k->state = KEEPER_READY;
@@ -377,11 +388,14 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	/* No further attempt: only QEMU keeps these now. */
 	for (int fd = KEEPER_FD_KERNEL; fd <= KEEPER_FD_VM_LOCK; fd++)
 		(void)fd_close(fd);
+	for (int fd = KEEPER_FD_MEMORY; fd <= KEEPER_FD_STATE; fd++)
+		(void)fd_close(fd);
 	relay_set_guest(k->relay, &m->guest);
 	k->record.hello_us = k->hello_us;
 	k->record.ready_us = clock_mono_us() - k->started_us;
 	k->record.vmm_pid = m->vm.proc.pid;
 	k->record.attempts = k->attempts;
+	(void)snprintf(k->record.origin, sizeof k->record.origin, "%s", origin_name(k));
 	keeper_record(k, BOX_RUNNING);
 	struct keeper_client *c;
 	DL_FOREACH (k->clients, c)
@@ -477,6 +491,24 @@ static void own_surroundings(void)
 	(void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 }
 
+/* Whatever the caller believes: a template with a mounted disk in its memory goes on only over the
+ * very copy that it was frozen with, since over any other it destroys the file system. */
+static void choose_origin(struct keeper *k)
+{
+	const struct keeper_spec *s = &k->spec;
+	const bool fresh = disk_origin_take(KEEPER_FD_BOX, s->generation);
+
+	(void)snprintf(k->record.note, sizeof k->record.note, "%s", s->note);
+	if (s->role == KEEPER_TEMPLATE) {
+		k->origin = VM_FREEZE;
+	} else if (s->clone && !s->bare && !fresh) {
+		(void)snprintf(k->record.note, sizeof k->record.note,
+			"no clone: the disk is not the one that the template was frozen with");
+	} else if (s->clone) {
+		k->origin = VM_CLONE;
+	}
+}
+
 int keeper_main(const struct vm_engine *engine)
 {
 	struct keeper k = {.engine = engine, .state = KEEPER_BOOTING, .listen_fd = FD_NONE};
@@ -492,6 +524,7 @@ int keeper_main(const struct vm_engine *engine)
 		return 2;
 	if (keeper_init(&k) < 0)
 		return 1;
+	choose_origin(&k);
 	machine_start(&k);
 	(void)uv_run(&k.loop, UV_RUN_DEFAULT);
 	relay_free(k.relay);

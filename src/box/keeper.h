@@ -35,7 +35,21 @@ enum keeper_fd {
 	KEEPER_FD_END
 };
 
+enum keeper_role {
+	KEEPER_BOX,
+	KEEPER_TEMPLATE /* boots a machine, lets it be saved, and ends */
+};
+
 struct keeper_spec {
+	enum keeper_role role;
+	/* With KEEPER_BOX: begin as a clone of the template in memory_fd and state_fd. With
+	 * KEEPER_TEMPLATE: always so; memory and state are written there. */
+	bool clone;
+	bool bare; /* the template was, or shall be, frozen before it mounted its disk */
+	/* Of the template: a clone that is not bare is refused unless the disk is the copy that was
+	 * made for it and never used, see disk_origin.h. */
+	char generation[33];
+	char note[256]; /* why there is no clone; empty where nobody expects one */
 	char id[33]; /* also the name of the box's directory */
 	char name[65]; /* of the box, or empty: for events */
 	bool kvm;

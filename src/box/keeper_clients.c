@@ -155,7 +155,9 @@ void client_send_ready(struct keeper_client *c)
 			.ready_us = k->record.ready_us,
 			.vmm_pid = (uint32_t)k->record.vmm_pid,
 			.attempts = k->attempts,
-			.accel = bytes_of(k->record.accel)}};
+			.accel = bytes_of(k->record.accel),
+			.origin = bytes_of(k->record.origin),
+			.note = bytes_of(k->record.note)}};
 
 	(void)!channel_send(&c->ch, &ready);
 }

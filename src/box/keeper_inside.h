@@ -12,7 +12,8 @@
 
 /*
  * The keeper's parts: keeper.c (life and end), keeper_machine.c (one attempt at a VM),
- * keeper_clients.c (the socket and who comes by it), keeper_pause.c, keeper_space.c.
+ * keeper_clients.c (the socket and who comes by it), keeper_freeze.c (making a template),
+ * keeper_pause.c, keeper_space.c.
  */
 #define CONSOLE_TAIL 3072u /* bytes of console kept for an error */
 
@@ -84,6 +85,7 @@ struct keeper {
 	bool waiting; /* for space on the host's disk */
 	bool trying; /* while waiting: the machine runs, the write may fail again */
 	struct keeper_pausing pausing;
+	enum vm_origin origin; /* of the attempt that is under way, or was made last */
 	unsigned attempts;
 	struct machine *machine; /* the current one, or NULL */
 	struct keeper_client *clients;
@@ -142,6 +144,14 @@ void clients_send(struct keeper *k, const struct wire_msg *msg);
 void clients_drop_broken(struct keeper *k);
 void client_send_ready(struct keeper_client *c);
 void clients_resume(struct keeper *k, enum wire_lane lane);
+
+/* keeper_freeze.c: only in a keeper that makes a template */
+/* The machine is as far as it shall be: park it and save it; the keeper then ends. */
+void freeze_begin(struct keeper *k, struct machine *m);
+void freeze_failed(struct keeper *k, const char *why);
+void freeze_event(struct keeper *k, const char *name, const json_t *data);
+/* An attempt begins: with empty files. */
+int freeze_reset(struct keeper *k);
 
 /* keeper_pause.c */
 void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);

@@ -20,6 +20,7 @@
 
 #define BOOT_ATTEMPTS   2
 #define GUEST_QUEUE_MAX (8u << 20) /* bytes waiting for the guest, per lane */
+#define CLONE_MS        10000 /* from QEMU's start to a clone's setup_done; then it boots cold */
 #define LOST_GRACE_MS   500 /* from the channel's end to QEMU's exit status */
 
 /* Keep the newest bytes of what the console and the agent's log say. */
@@ -80,6 +81,21 @@ int machine_end(struct machine *m)
 	return status;
 }
 
+/* A template is a shortcut: without it the box boots, and tells why. Its disk is that of a machine
+ * that lost power, at worst. */
+static void clone_failed(struct keeper *k, const char *why)
+{
+	char tail[128];
+
+	(void)str_escape(tail, sizeof tail, k->tail, k->tail_len, false);
+	(void)snprintf(k->record.note, sizeof k->record.note,
+		"no clone: %s; last stage '%s'; console: %s", why, k->stage,
+		k->tail_len ? tail : "(silent)");
+	k->origin = VM_COLD;
+	k->attempts = 0;
+	machine_start(k);
+}
+
 /* The end of one attempt: once more, or the end of the box with all that is known. */
 static void boot_failed(struct keeper *k, int errnum, const char *why)
 {
@@ -87,6 +103,10 @@ static void boot_failed(struct keeper *k, int errnum, const char *why)
 
 	if (k->machine)
 		(void)machine_end(k->machine);
+	if (k->origin == VM_CLONE) {
+		clone_failed(k, why);
+		return;
+	}
 	if (k->attempts < BOOT_ATTEMPTS) {
 		machine_start(k);
 		return;
@@ -117,6 +137,14 @@ static void machine_exited(struct machine *m)
 	boot_failed(k, 0, text);
 }
 
+/* For the attempt that is under way. */
+static uint64_t boot_limit_ms(const struct keeper *k)
+{
+	const uint64_t limit_ms = k->spec.boot_timeout_ms;
+
+	return k->origin == VM_CLONE && limit_ms > CLONE_MS ? CLONE_MS : limit_ms;
+}
+
 void machine_lost_timeout(struct keeper *k)
 {
 	char why[96];
@@ -126,9 +154,11 @@ void machine_lost_timeout(struct keeper *k)
 		return;
 	}
 	(void)snprintf(why, sizeof why, "the guest did not start within %llu ms",
-		(unsigned long long)k->spec.boot_timeout_ms);
+		(unsigned long long)boot_limit_ms(k));
 	if (k->state == KEEPER_BOOTING)
 		boot_failed(k, ETIMEDOUT, why);
+	else if (k->origin == VM_FREEZE)
+		freeze_failed(k, "it was not saved in time");
 }
 
 /* ---- what the guest says ---- */
@@ -147,6 +177,17 @@ static void guest_broke(struct machine *m, const char *what)
 		"the guest broke the protocol and was ended: %s", what);
 }
 
+static int send_hello(struct machine *m)
+{
+	const struct wire_msg hello = {.op = WIRE_OP_hello,
+		.hello = {.magic = WIRE_MAGIC,
+			.version = WIRE_VERSION,
+			.oldest = WIRE_OLDEST,
+			.build = bytes_of(HOLT_VERSION)}};
+
+	return channel_send(&m->guest, &hello);
+}
+
 static int send_setup(struct machine *m)
 {
 	const struct keeper_spec *spec = &m->k->spec;
@@ -155,19 +196,25 @@ static int send_setup(struct machine *m)
 
 	if (random_bytes(seed, sizeof seed) < 0 || random_hex(machine_id, WIRE_MACHINE_ID_LEN) < 0)
 		return -EIO;
-	const struct wire_msg hello = {.op = WIRE_OP_hello,
-		.hello = {.magic = WIRE_MAGIC,
-			.version = WIRE_VERSION,
-			.oldest = WIRE_OLDEST,
-			.build = bytes_of(HOLT_VERSION)}};
 	const struct wire_msg setup = {.op = WIRE_OP_setup,
 		.setup = {.wall_ns = clock_wall_ns(),
 			.seed = {seed, sizeof seed},
 			.hostname = bytes_of(spec->hostname),
 			.machine_id = bytes_of(machine_id),
 			.mac = {spec->mac, sizeof spec->mac}}};
-	const int r = channel_send(&m->guest, &hello);
-	return r < 0 ? r : channel_send(&m->guest, &setup);
+	return channel_send(&m->guest, &setup);
+}
+
+/* A clone answers a hello, all others say theirs first. */
+static int answer_hello(struct machine *m)
+{
+	struct keeper *k = m->k;
+	const int r = k->origin == VM_CLONE ? 0 : send_hello(m);
+
+	if (r < 0 || k->origin != VM_FREEZE || !k->spec.bare)
+		return r < 0 ? r : send_setup(m);
+	freeze_begin(k, m);
+	return 0;
 }
 
 static void guest_hello(struct machine *m, const struct wire_hello *hello)
@@ -182,7 +229,7 @@ static void guest_hello(struct machine *m, const struct wire_hello *hello)
 	m->greeted = true;
 	k->hello_us = clock_mono_us() - k->started_us;
 	keeper_set_stage(k, "hello", 5);
-	if (send_setup(m) < 0)
+	if (answer_hello(m) < 0)
 		boot_failed(k, EIO, "cannot send the setup to the guest");
 }
 
@@ -193,6 +240,10 @@ static void guest_setup_failed(struct machine *m, const struct wire_fail *fail)
 
 	keeper_set_stage(k, fail->stage.data, fail->stage.len);
 	(void)str_escape(text, sizeof text, fail->text.data, fail->text.len, false);
+	if (k->origin == VM_CLONE) {
+		boot_failed(k, (int)fail->errnum, text);
+		return;
+	}
 	keeper_end(k, WIRE_END_SETUP_FAILED, (int)fail->errnum,
 		"if the image is damaged, remove it and import it again",
 		"the guest could not set itself up: %s", text);
@@ -211,7 +262,10 @@ static void guest_boot_frame(struct machine *m, const struct wire_msg *msg)
 		return;
 	case WIRE_OP_setup_done:
 		if (m->greeted && msg->stream == 0) {
-			keeper_ready(k, m);
+			if (k->origin == VM_FREEZE)
+				freeze_begin(k, m);
+			else
+				keeper_ready(k, m);
 			return;
 		}
 		break;
@@ -241,6 +295,10 @@ static void guest_frame(struct channel *ch, enum wire_lane lane, const struct wi
 	}
 	if (k->state == KEEPER_BOOTING) {
 		guest_boot_frame(m, msg);
+		return;
+	}
+	if (k->origin == VM_FREEZE && msg->op == WIRE_OP_stage) {
+		keeper_set_stage(k, msg->stage.name.data, msg->stage.name.len);
 		return;
 	}
 	const int r = relay_from_guest(k->relay, msg, &what);
@@ -332,9 +390,11 @@ static void monitor_event(const char *name, const json_t *data, void *user)
 	struct machine *m = user;
 	const char *action = NULL;
 
-	if (!m->ending && strcmp(name, "BLOCK_IO_ERROR") == 0 &&
-		json_get_str(data, "action", &action, NULL) == 0 && action &&
-		strcmp(action, "stop") == 0)
+	if (!m->ending && m->k->origin == VM_FREEZE)
+		freeze_event(m->k, name, data);
+	else if (!m->ending && strcmp(name, "BLOCK_IO_ERROR") == 0 &&
+		 json_get_str(data, "action", &action, NULL) == 0 && action &&
+		 strcmp(action, "stop") == 0)
 		space_lost(m->k);
 }
 
@@ -372,8 +432,10 @@ static struct vm_spec vm_spec_of(const struct keeper *k)
 {
 	const uint8_t *mac = k->spec.mac;
 
-	return (struct vm_spec){.kvm = k->spec.kvm,
-		.loud = k->attempts > 0,
+	return (struct vm_spec){.origin = k->origin,
+		.bare = k->spec.bare,
+		.kvm = k->spec.kvm,
+		.loud = k->attempts > 0 && k->origin == VM_COLD,
 		.memory_mib = k->spec.memory_mib,
 		.cpus = k->spec.cpus,
 		.tsc_khz = k->spec.tsc_khz,
@@ -383,6 +445,8 @@ static struct vm_spec vm_spec_of(const struct keeper *k)
 		.rootfs_fd = KEEPER_FD_ROOTFS,
 		.disk_fd = KEEPER_FD_DISK,
 		.lock_fd = KEEPER_FD_VM_LOCK,
+		.memory_fd = k->origin == VM_COLD ? FD_NONE : KEEPER_FD_MEMORY,
+		.state_fd = k->origin == VM_CLONE ? KEEPER_FD_STATE : FD_NONE,
 		.disk_bytes = k->spec.disk_bytes};
 }
 
@@ -392,6 +456,8 @@ void machine_start(struct keeper *k)
 	struct machine *m = mem_zalloc(sizeof *m);
 	const struct vm_spec spec = vm_spec_of(k);
 
+	if (k->origin == VM_FREEZE && freeze_reset(k) < 0)
+		return;
 	k->attempts++;
 	k->tail_len = 0;
 	keeper_set_stage(k, "vmm", 3);
@@ -417,5 +483,7 @@ void machine_start(struct keeper *k)
 		vm_kill(&m->vm, NULL);
 		_exit(1);
 	}
-	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, k->spec.boot_timeout_ms, 0);
+	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, boot_limit_ms(k), 0);
+	if (k->origin == VM_CLONE && send_hello(m) < 0)
+		boot_failed(k, EIO, "cannot send a hello to the guest");
 }

@@ -18,15 +18,18 @@ int keeper_spec_write(const struct keeper_spec *s, int fd, holt_error **reterr)
 
 	(void)snprintf(mac, sizeof mac, "%02x%02x%02x%02x%02x%02x", s->mac[0], s->mac[1], s->mac[2],
 		s->mac[3], s->mac[4], s->mac[5]);
-	auto_json doc = json_pack("{s:i, s:s, s:s, s:b, s:b, s:s, s:s}", "protocol",
-		KEEPER_PROTOCOL, "id", s->id, "name", s->name, "kvm", (int)s->kvm, "keep",
-		(int)s->keep, "hostname", s->hostname, "mac", mac);
+	auto_json doc = json_pack("{s:i, s:i, s:s, s:s, s:b, s:b, s:s, s:s}", "protocol",
+		KEEPER_PROTOCOL, "role", (int)s->role, "id", s->id, "name", s->name, "kvm",
+		(int)s->kvm, "keep", (int)s->keep, "hostname", s->hostname, "mac", mac);
+	auto_json origin = json_pack("{s:b, s:b, s:s, s:s}", "clone", (int)s->clone, "bare",
+		(int)s->bare, "generation", s->generation, "note", s->note);
 	auto_json numbers = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_mib",
 		(json_int_t)s->memory_mib, "cpus", (json_int_t)s->cpus, "tsc_khz",
 		(json_int_t)s->tsc_khz, "stop_signal", (json_int_t)s->stop_signal, "stop_grace_ms",
 		(json_int_t)s->stop_grace_ms, "log_bytes", (json_int_t)s->log_bytes, "disk_bytes",
 		(json_int_t)s->disk_bytes, "boot_timeout_ms", (json_int_t)s->boot_timeout_ms);
-	if (!doc || !numbers || json_object_update(doc, numbers) < 0)
+	if (!doc || !numbers || !origin || json_object_update(doc, numbers) < 0 ||
+		json_object_update(doc, origin) < 0)
 		return err_nomem(reterr);
 	auto_free char *text = json_text(doc);
 	if (!text)
@@ -100,6 +103,22 @@ static int parse_numbers(const json_t *doc, struct keeper_spec *s, holt_error **
 	return 0;
 }
 
+static int parse_origin(const json_t *doc, struct keeper_spec *s, holt_error **reterr)
+{
+	int64_t role = 0;
+	int r = get_number(doc, "role", KEEPER_BOX, KEEPER_TEMPLATE, &role, reterr);
+
+	if (r < 0 ||
+		(r = get_text(doc, "generation", s->generation, sizeof s->generation, reterr)) <
+			0 ||
+		(r = get_text(doc, "note", s->note, sizeof s->note, reterr)) < 0)
+		return r;
+	s->role = (enum keeper_role)role;
+	s->clone = json_is_true(json_object_get(doc, "clone"));
+	s->bare = json_is_true(json_object_get(doc, "bare"));
+	return 0;
+}
+
 static int spec_parse(const json_t *doc, struct keeper_spec *s, holt_error **reterr)
 {
 	int64_t protocol = 0;
@@ -114,7 +133,7 @@ static int spec_parse(const json_t *doc, struct keeper_spec *s, holt_error **ret
 		(r = get_text(doc, "hostname", s->hostname, sizeof s->hostname, reterr)) < 0 ||
 		(r = get_text(doc, "name", s->name, sizeof s->name, reterr)) < 0 ||
 		(r = get_text(doc, "mac", mac, sizeof mac, reterr)) < 0 ||
-		(r = parse_mac(mac, s->mac, reterr)) < 0)
+		(r = parse_mac(mac, s->mac, reterr)) < 0 || (r = parse_origin(doc, s, reterr)) < 0)
 		return r;
 	s->kvm = json_is_true(json_object_get(doc, "kvm"));
 	s->keep = json_is_true(json_object_get(doc, "keep"));

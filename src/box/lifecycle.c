@@ -20,7 +20,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "box/keeper_start.h"
+#include "box/origin.h"
 #include "box/request.h"
 #include "base/banned.h"
 
@@ -92,11 +92,13 @@ static int start_parts(struct holt_box *b, struct keeper_parts *p, const struct 
 	int r = keeper_choose_accel(b->home, w->accel, &spec, reterr);
 
 	if (r < 0 || (r = take_locks(b, reterr)) < 0 || (r = keeper_open_kernel(b->home, p, reterr)) < 0 ||
-		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0 ||
-		(r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
-		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0)
+		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0)
 		return r;
 	fill_spec(b, w, &spec);
+	origin_choose(b, w, p, &spec);
+	if ((r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
+		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0)
+		return r;
 	r = keeper_start(b->home, &b->dir, p, &spec, reterr);
 	if (r < 0)
 		return r;

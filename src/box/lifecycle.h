@@ -33,6 +33,7 @@ struct box_wish {
 
 struct start_wish {
 	bool detached;
+	bool no_template;
 	uint64_t boot_timeout_ms;
 	const char *accel; /* NULL: auto */
 	holt_cancel *cancel;

@@ -67,6 +67,8 @@ static void on_ready(struct session *s, const struct wire_ready *m)
 		.vmm_pid = m->vmm_pid,
 		.attempts = m->attempts};
 	take_text(s->ready.accel, sizeof s->ready.accel, m->accel);
+	take_text(s->ready.origin, sizeof s->ready.origin, m->origin);
+	take_text(s->ready.note, sizeof s->ready.note, m->note);
 	if (s->state == SESSION_STARTING)
 		s->state = SESSION_READY;
 	(void)pthread_cond_broadcast(&s->cond);

@@ -27,6 +27,8 @@ struct session_ready {
 	uint32_t vmm_pid;
 	uint32_t attempts;
 	char accel[8];
+	char origin[12];
+	char note[256];
 };
 
 /* One stream's receiver (box_exec.c). All is called on the loop's thread with the lock held. */

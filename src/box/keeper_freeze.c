@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a template: a keeper of this role boots a machine whose memory is a file, lets the agent
+ * come to rest, has QEMU save the devices, and ends. What it leaves are the memory, the devices'
+ * state and the disk of one moment, which belong together.
+ *
+ *   BOOTING --setup_done (bare: hello)--> park --done--> getfd, migrate --completed--> ENDING
+ *
+ * The memory is not in the saved state: the file is the memory (x-ignore-shared). After "completed"
+ * the machine stands still, so killing it loses nothing.
+ */
+#include "box/keeper_inside.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "base/banned.h"
+
+#define STATE_NAME "state" /* QEMU's name for the descriptor */
+
+void freeze_failed(struct keeper *k, const char *why)
+{
+	keeper_end(k, WIRE_END_BOOT_FAILED, EIO, "boxes of the image boot without a template",
+		"the machine could not be frozen: %s; last stage '%s'", why, k->stage);
+}
+
+int freeze_reset(struct keeper *k)
+{
+	/* Holes again, of the same size: no page of an attempt that failed may remain. */
+	if (ftruncate(KEEPER_FD_STATE, 0) == 0 && ftruncate(KEEPER_FD_MEMORY, 0) == 0 &&
+		ftruncate(KEEPER_FD_MEMORY, (off_t)k->spec.memory_mib << 20) == 0)
+		return 0;
+	const int errnum = errno;
+	keeper_end(k, WIRE_END_HOST, errnum, "free some space on the file system of the home",
+		"the memory of a template cannot be made: %s", strerror(errnum));
+	return -errnum;
+}
+
+static void on_migrating(const json_t *data, const holt_error *error, void *user)
+{
+	(void)data;
+	if (error)
+		freeze_failed(user, holt_error_message(error));
+}
+
+static void on_passed(const json_t *data, const holt_error *error, void *user)
+{
+	struct keeper *k = user;
+
+	(void)data;
+	if (error)
+		freeze_failed(k, holt_error_message(error));
+	else if (!k->machine ||
+		 qmp_command(&k->machine->qmp, "migrate", "{\"uri\":\"fd:" STATE_NAME "\"}",
+			 on_migrating, k, NULL) < 0)
+		freeze_failed(k, "QEMU could not be asked to save it");
+}
+
+static void on_parked(void *user, const struct wire_msg *msg)
+{
+	struct keeper *k = user;
+	char text[256];
+
+	if (!msg || !k->machine)
+		return; /* it is over anyway */
+	if (msg->op != WIRE_OP_done) {
+		(void)str_escape(text, sizeof text, msg->fail.text.data, msg->fail.text.len, false);
+		freeze_failed(k, text);
+		return;
+	}
+	keeper_set_stage(k, "save", 4);
+	if (qmp_command_fd(&k->machine->qmp, "getfd", "{\"fdname\":\"" STATE_NAME "\"}",
+		    KEEPER_FD_STATE, on_passed, k, NULL) < 0)
+		freeze_failed(k, "QEMU could not be given the file for its state");
+}
+
+void freeze_begin(struct keeper *k, struct machine *m)
+{
+	k->state = KEEPER_READY;
+	relay_set_guest(k->relay, &m->guest);
+	keeper_set_stage(k, "park", 4);
+	if (relay_ask(k->relay, &(struct wire_msg){.op = WIRE_OP_park}, on_parked, k) < 0)
+		freeze_failed(k, "the agent could not be asked to come to rest");
+}
+
+void freeze_event(struct keeper *k, const char *name, const json_t *data)
+{
+	const char *status = NULL;
+
+	if (strcmp(name, "MIGRATION") != 0 || json_get_str(data, "status", &status, NULL) < 0 ||
+		!status)
+		return;
+	if (strcmp(status, "completed") == 0)
+		keeper_end(k, WIRE_END_FROZEN, 0, "", "the template is complete");
+	else if (strcmp(status, "failed") == 0)
+		freeze_failed(k, "QEMU could not save it");
+}

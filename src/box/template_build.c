@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a template. The caller is its owner as of a box: a keeper of the role "template" boots the
+ * machine in a directory that has a random name and a box's two locks, saves it and ends; then the
+ * files are sealed and the directory gets the key as its name. So a template is there as a whole or
+ * not at all, and what a killed maker left is swept as boxes are.
+ *
+ * <key>.lock makes sure that one process makes it; the others wait and then find it.
+ */
+#include "box/template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/digest.h"
+#include "base/fd.h"
+#include "base/fsutil.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "box/keeper_start.h"
+#include "box/session.h"
+#include "box/template_files.h"
+#include "vmm/disk.h"
+#include "base/banned.h"
+
+#define HOSTNAME      "template"
+#define LOCK_POLL_NS  10000000
+#define FREEZE_MS     20000 /* what a maker may take beyond its two boots */
+#define LOG_BYTES     65536 /* nothing is written to it */
+#define STOP_SIGNAL   15
+#define LOCK_NAME_MAX (TEMPLATE_KEY_LEN + sizeof TEMPLATE_LOCK)
+
+/* ---- the machine ---- */
+
+static int fill_spec(
+	const struct template_want *w, const char *id, struct keeper_spec *s, holt_error **reterr)
+{
+	*s = (struct keeper_spec){.role = KEEPER_TEMPLATE,
+		.bare = w->bare,
+		.kvm = w->kvm,
+		.keep = true, /* the files are ours to keep or to remove */
+		.memory_mib = w->memory_mib,
+		.cpus = w->cpus,
+		.tsc_khz = w->tsc_khz,
+		.stop_signal = STOP_SIGNAL,
+		.log_bytes = LOG_BYTES,
+		.disk_bytes = w->disk_bytes,
+		.boot_timeout_ms = w->boot_timeout_ms,
+		.hostname = HOSTNAME};
+	(void)snprintf(s->id, sizeof s->id, "%s", id);
+	if (random_bytes(s->mac, sizeof s->mac) < 0)
+		return err_make(reterr, HOLT_EIO, "no random bytes from the kernel");
+	s->mac[0] = (uint8_t)((s->mac[0] & 0xfc) | 2);
+	return 0;
+}
+
+static int make_file(const struct box_dir *d, const char *name, int *ret_fd, holt_error **reterr)
+{
+	*ret_fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return *ret_fd < 0 ? err_errno(reterr, errno, "cannot make the template's '%s'", name) : 0;
+}
+
+static int make_files(struct holt_home *home, const struct template_want *w,
+	const struct box_dir *d, struct keeper_parts *p, holt_error **reterr)
+{
+	int r = disk_create(home->cache_dir, d->fd, TEMPLATE_DISK, w->disk_bytes, reterr);
+
+	if (r < 0 || (r = make_file(d, TEMPLATE_MEMORY, &p->memory_fd, reterr)) < 0 ||
+		(r = make_file(d, TEMPLATE_STATE, &p->state_fd, reterr)) < 0)
+		return r;
+	p->disk_fd = openat(d->fd, TEMPLATE_DISK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	return p->disk_fd < 0 ? err_errno(reterr, errno, "cannot open the template's disk") : 0;
+}
+
+/* Until its keeper has saved the machine. */
+static int wait_frozen(struct session *s, const struct template_want *w, holt_error **reterr)
+{
+	struct session_end end = {0};
+	const int r = session_wait_end(
+		s, 2 * w->boot_timeout_ms + FREEZE_MS, w->cancel, &end, reterr);
+
+	if (r < 0)
+		return r;
+	return end.told && end.reason == WIRE_END_FROZEN ? 0 : session_why(s, reterr);
+}
+
+static int run_machine(struct holt_home *home, const struct template_want *w, struct box_dir *d,
+	struct keeper_parts *p, holt_error **reterr)
+{
+	struct keeper_spec spec;
+	struct session *s = NULL;
+	int r = fill_spec(w, d->id, &spec, reterr);
+
+	if (r < 0 || (r = loop_start(home->loop, reterr)) < 0 ||
+		(r = keeper_start(home, d, p, &spec, reterr)) < 0)
+		return r;
+	r = session_open(
+		home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), d->id, &s, reterr);
+	if (r == 0)
+		r = wait_frozen(s, w, reterr);
+	/* Whatever is left of it ends with its owner's end of the pipe. */
+	p->owner[1] = fd_close(p->owner[1]);
+	if (s)
+		(void)session_wait_gone(s, FREEZE_MS, NULL);
+	session_close(s);
+	return r;
+}
+
+/* ---- the directory ---- */
+
+static void remove_traces(const struct box_dir *d, bool bare)
+{
+	static const char *const names[] = {
+		"keeper.lock", "vm.lock", "sock", "state.json", "log", "log.1", TEMPLATE_DISK};
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (bare || strcmp(names[i], TEMPLATE_DISK) != 0)
+			(void)unlinkat(d->fd, names[i], 0);
+	}
+}
+
+static int publish(struct holt_home *home, const struct template_want *w, struct box_dir *d,
+	const char *key, uint64_t build_ms, holt_error **reterr)
+{
+	remove_traces(d, w->bare);
+	int r = template_files_seal(d->fd, w, build_ms);
+
+	if (r == 0)
+		r = fs_sync_dir(d->fd);
+	if (r == 0)
+		r = fs_publish(home->templates_fd, d->id, home->templates_fd, key);
+	return r < 0 ? err_errno(reterr, -r, "cannot keep the template") : 0;
+}
+
+static int build(
+	struct holt_home *home, const struct template_want *w, const char *key, holt_error **reterr)
+{
+	struct keeper_parts p = KEEPER_PARTS_INIT;
+	const uint64_t began_ms = clock_mono_ms();
+	struct box_dir d = BOX_DIR_INIT;
+	int r = box_dir_make(home->templates_fd, &d, reterr);
+
+	if (r < 0)
+		return r;
+	/* Lent, not given. */
+	p.kernel_fd = w->kernel_fd;
+	p.initrd_fd = w->initrd_fd;
+	p.rootfs_fd = w->rootfs_fd;
+	r = make_files(home, w, &d, &p, reterr);
+	if (r == 0)
+		r = run_machine(home, w, &d, &p, reterr);
+	p.kernel_fd = p.initrd_fd = p.rootfs_fd = FD_NONE;
+	keeper_parts_done(&p);
+	if (r == 0)
+		r = publish(home, w, &d, key, clock_mono_ms() - began_ms, reterr);
+	if (r < 0)
+		(void)!box_dir_remove(home->templates_fd, d.id);
+	box_dir_close(&d);
+	return r;
+}
+
+/* ---- one maker ---- */
+
+static void lock_name(const char *key, char ret[LOCK_NAME_MAX])
+{
+	(void)snprintf(ret, LOCK_NAME_MAX, "%s" TEMPLATE_LOCK, key);
+}
+
+/* By who holds it; a waiter finds out that his lock is on a file without a name. */
+static void drop_lock_file(struct holt_home *home, const char *key)
+{
+	char name[LOCK_NAME_MAX];
+
+	lock_name(key, name);
+	(void)unlinkat(home->templates_fd, name, 0);
+}
+
+static int take_lock(
+	struct holt_home *home, const struct template_want *w, const char *key, holt_error **reterr)
+{
+	const uint64_t deadline_ms = clock_mono_ms() + 2 * w->boot_timeout_ms + FREEZE_MS;
+	const struct timespec pause = {.tv_nsec = LOCK_POLL_NS};
+	char name[LOCK_NAME_MAX];
+
+	lock_name(key, name);
+	for (;;) {
+		const int fd = fs_open_lock(home->templates_fd, name, false);
+
+		if (fd >= 0)
+			return fd;
+		if (fd != -EWOULDBLOCK)
+			return err_errno(reterr, -fd, "cannot lock the template");
+		if (cancel_fired(w->cancel))
+			return err_make(reterr, HOLT_ECANCELLED, "the start was cancelled");
+		if (clock_mono_ms() >= deadline_ms)
+			return err_make(reterr, HOLT_ETIMEOUT,
+				"another process takes too long to make the template");
+		(void)nanosleep(&pause, NULL);
+	}
+}
+
+static int make_locked(struct holt_home *home, const struct template_want *w, const char *key,
+	struct template *ret, holt_error **reterr)
+{
+	if (template_open(home, key, ret, NULL) == 0)
+		return 0;
+	log_debug("template", "making template %s of %s", key, w->image);
+	int r = build(home, w, key, reterr);
+	if (r == 0)
+		r = template_open(home, key, ret, reterr);
+	/* What was used longest ago makes room; that it could not is no reason to fail. */
+	if (r == 0)
+		(void)!template_prune(home, home->template_bytes, NULL, NULL, NULL);
+	return r;
+}
+
+int template_make(struct holt_home *home, const struct template_want *w, struct template *ret,
+	holt_error **reterr)
+{
+	char key[TEMPLATE_KEY_LEN + 1];
+	int r = template_key(w, key, reterr);
+
+	if (r < 0 || template_open(home, key, ret, NULL) == 0)
+		return r;
+	auto_fd lock = take_lock(home, w, key, reterr);
+	r = lock < 0 ? lock : make_locked(home, w, key, ret, reterr);
+	if (lock >= 0)
+		drop_lock_file(home, key);
+	if (r < 0) {
+		err_stage(reterr, "template");
+		err_object(reterr, w->image);
+	}
+	return r;
+}
