@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/lifecycle.h"
+#include "box/spares.h"
 #include "box/template.h"
 #include "base/banned.h"
 
@@ -124,7 +125,8 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 	if ((r = check_owner(fd, h->path, reterr)) < 0 || (r = check_format(fd, reterr)) < 0 ||
 		(r = make_dir(fd, "images", reterr)) < 0 ||
 		(r = make_dir(fd, "cache", reterr)) < 0 || (r = make_dir(fd, "boxes", reterr)) < 0 ||
-		(r = make_dir(fd, "templates", reterr)) < 0)
+		(r = make_dir(fd, "templates", reterr)) < 0 ||
+		(r = make_dir(fd, SPARES_DIR, reterr)) < 0)
 		return r;
 	h->boxes_fd = openat(fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h->boxes_fd < 0)
@@ -132,6 +134,9 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 	h->templates_fd = openat(fd, "templates", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h->templates_fd < 0)
 		return err_errno(reterr, errno, "cannot open the templates of '%s'", h->path);
+	h->spares_fd = openat(fd, SPARES_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (h->spares_fd < 0)
+		return err_errno(reterr, errno, "cannot open the spares of '%s'", h->path);
 	return 0;
 }
 
@@ -154,6 +159,7 @@ static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
 	if (r == 0) {
 		box_sweep(h);
 		template_sweep(h);
+		spares_sweep(h);
 	}
 	return r;
 }
@@ -164,7 +170,7 @@ int home_open(const char *path, struct holt_home **ret, holt_error **reterr)
 
 	if (!h)
 		return err_nomem(reterr);
-	h->fd = h->boxes_fd = h->templates_fd = FD_NONE;
+	h->fd = h->boxes_fd = h->templates_fd = h->spares_fd = FD_NONE;
 	const int r = open_all(h, path, reterr);
 	if (r < 0) {
 		err_stage(reterr, "home");
@@ -186,6 +192,7 @@ void home_close(struct holt_home *h)
 	box_index_close(h->boxes);
 	(void)fd_close(h->boxes_fd);
 	(void)fd_close(h->templates_fd);
+	(void)fd_close(h->spares_fd);
 	(void)fd_close(h->fd);
 	mem_free(h->cache_dir);
 	mem_free(h->path);

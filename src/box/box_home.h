@@ -15,6 +15,7 @@
  *   images/           the image store
  *   cache/            verdicts, initramfs and empty disks: may be deleted at any time
  *   templates/<key>/  one template, see template.h
+ *   spares/           see spares.h
  *   boxes.db          the index of the boxes
  *   boxes/<id>/       one box, see box_dir.h
  *   events.jsonl      what happened to them, see event_log.h
@@ -24,6 +25,7 @@ struct holt_home {
 	int fd; /* its directory */
 	int boxes_fd;
 	int templates_fd;
+	int spares_fd;
 	uint64_t template_bytes; /* what all templates together may take */
 	struct box_index *boxes;
 	char *cache_dir;
