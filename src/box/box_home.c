@@ -124,7 +124,8 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 		return err_errno(reterr, errno, "cannot open the home '%s'", h->path);
 	if ((r = check_owner(fd, h->path, reterr)) < 0 || (r = check_format(fd, reterr)) < 0 ||
 		(r = make_dir(fd, "images", reterr)) < 0 ||
-		(r = make_dir(fd, "cache", reterr)) < 0 || (r = make_dir(fd, "boxes", reterr)) < 0 ||
+		(r = make_dir(fd, "cache", reterr)) < 0 ||
+		(r = make_dir(fd, "boxes", reterr)) < 0 ||
 		(r = make_dir(fd, "templates", reterr)) < 0 ||
 		(r = make_dir(fd, SPARES_DIR, reterr)) < 0)
 		return r;
@@ -171,6 +172,8 @@ int home_open(const char *path, struct holt_home **ret, holt_error **reterr)
 	if (!h)
 		return err_nomem(reterr);
 	h->fd = h->boxes_fd = h->templates_fd = h->spares_fd = FD_NONE;
+	h->kernel_fd = h->initrd_fd = FD_NONE;
+	(void)pthread_mutex_init(&h->boot_lock, NULL);
 	const int r = open_all(h, path, reterr);
 	if (r < 0) {
 		err_stage(reterr, "home");
@@ -193,6 +196,9 @@ void home_close(struct holt_home *h)
 	(void)fd_close(h->boxes_fd);
 	(void)fd_close(h->templates_fd);
 	(void)fd_close(h->spares_fd);
+	(void)fd_close(h->kernel_fd);
+	(void)fd_close(h->initrd_fd);
+	(void)pthread_mutex_destroy(&h->boot_lock);
 	(void)fd_close(h->fd);
 	mem_free(h->cache_dir);
 	mem_free(h->path);

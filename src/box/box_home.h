@@ -8,6 +8,8 @@
 #include "box/loop.h"
 #include "image/images.h"
 
+#include <pthread.h>
+
 /*
  * An open home: its directories, its image store, its loop thread.
  *
@@ -29,6 +31,10 @@ struct holt_home {
 	uint64_t template_bytes; /* what all templates together may take */
 	struct box_index *boxes;
 	char *cache_dir;
+	pthread_mutex_t boot_lock; /* of the two below */
+	int kernel_fd; /* opened with the first start, and then kept: looking for them takes longer
+			  than many a start; FD_NONE before */
+	int initrd_fd;
 	struct image_store *images;
 	struct loop *loop;
 	struct executor *executor;
