@@ -28,6 +28,7 @@ struct holt_home {
 	int boxes_fd;
 	int templates_fd;
 	int spares_fd;
+	uint64_t max_memory_bytes; /* see home_memory.h; 0: no ceiling */
 	uint64_t template_bytes; /* what all templates together may take */
 	struct box_index *boxes;
 	char *cache_dir;

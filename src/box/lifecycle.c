@@ -20,6 +20,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "box/home_memory.h"
 #include "box/origin.h"
 #include "box/request.h"
 #include "base/banned.h"
@@ -126,6 +127,9 @@ static int start_parts(struct holt_box *b, struct keeper_parts *p, const struct 
 	if (origin_claim(b, &origin, &spec, ret, &owner_fd) == 0) {
 		set_started(b, owner_fd);
 	} else {
+		r = memory_make_room(b->home, reterr);
+		if (r < 0)
+			return r;
 		origin_clone(b, &origin, p, &spec);
 		r = start_machine(b, p, w, &spec, ret, reterr);
 	}

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "box/box_state.h"
 #include "box/disk_origin.h"
+#include "box/home_memory.h"
 #include "vmm/disk.h"
 #include "base/banned.h"
 
@@ -248,6 +249,30 @@ size_t spares_machines(struct holt_home *home, int *ret, size_t max)
 	return m.n;
 }
 
+static void end_if_none(struct holt_home *home, const char *key, void *user)
+{
+	auto_fd dir = open_key(home, key);
+	bool *ended = user;
+	char **ids = NULL;
+
+	if (*ended || dir < 0 || list_ids(dir, &ids) < 0)
+		return;
+	for (size_t i = 0; ids[i] && !*ended; i++) {
+		*ended = is_ready(dir, ids[i]);
+		if (*ended)
+			end_one(dir, ids[i]);
+	}
+	strv_free(ids);
+}
+
+bool spares_end_one(struct holt_home *home)
+{
+	bool ended = false;
+
+	each_key(home, end_if_none, &ended);
+	return ended;
+}
+
 /* ---- starting ---- */
 
 static int fill_spec(const struct template_want *w, const struct template *t,
@@ -344,7 +369,7 @@ int spares_fill(struct holt_home *home, const struct template_want *w, const cha
 	if (dir < 0)
 		return err_errno(reterr, -dir, "cannot open the directory of the spares");
 	spares_count(home, key, &have, &ready);
-	for (; have < wanted && r == 0; have++)
+	for (; have < wanted && r == 0 && memory_has_room(home); have++)
 		r = start_one(home, dir, w, key, delay_ms, reterr);
 	if (r < 0)
 		err_stage(reterr, "spare");

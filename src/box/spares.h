@@ -48,6 +48,9 @@ void spares_count(struct holt_home *home, const char *key, unsigned *ret, unsign
 /* The process ids of their machines, at most @max; returns how many. */
 size_t spares_machines(struct holt_home *home, int *ret, size_t max);
 
+/* End one of whatever image that waits. False where there is none. */
+bool spares_end_one(struct holt_home *home);
+
 /* What killed keepers left. */
 void spares_sweep(struct holt_home *home);
 
