@@ -4,7 +4,6 @@
  * measure. Looking reads small files only and never waits for a keeper; everything else asks it,
  * and what it does not do in time is done without it.
  */
-#include "box/home_memory.h"
 #include "box/lifecycle.h"
 
 #include <errno.h>
@@ -22,6 +21,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/event_log.h"
+#include "box/home_memory.h"
 #include "box/request.h"
 #include "base/banned.h"
 
