@@ -33,14 +33,23 @@ enum agent_state {
 	AGENT_GREETING, /* hello sent, the host's not seen */
 	AGENT_FRESH, /* no setup yet */
 	AGENT_READY, /* takes execs */
+	AGENT_PARKED, /* a template, or just restored from one: waits for a hello */
 	AGENT_LEAVING, /* shutdown: waits for what runs until leave_us */
 	AGENT_OVER /* the loop ends */
+};
+
+/* How far the root of the machine is. */
+enum agent_mounts {
+	AGENT_MOUNTED_NOTHING,
+	AGENT_MOUNTED_IMAGE, /* all but what needs the disk */
+	AGENT_MOUNTED_DISK
 };
 
 struct agent {
 	enum agent_state state;
 	bool fake; /* a plain process on the host, for tests */
-	bool mounted;
+	bool bare; /* shall be parked before it sees its disk */
+	enum agent_mounts mounts;
 	int epoll_fd;
 	int kmsg_fd;
 	int disk_fd; /* root of the mounted disk */
@@ -48,6 +57,7 @@ struct agent {
 	int late[AGENT_LATE_MAX]; /* modules that are loaded once the machine is ready */
 	uint32_t n_late;
 	uint64_t late_us; /* not before this */
+	pid_t late_pid; /* the child that loads them, 0 = none */
 	uint64_t leave_us;
 	uint64_t wake_us; /* earliest deadline of an exec, 0 = none; may be too early */
 	bool failed; /* ended for a reason that is not the host's wish */

@@ -6,9 +6,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +21,9 @@
  * The root of the machine: the image (squashfs, read-only) under the disk (ext4, its directories
  * upper and work) as one overlay, which replaces the initramfs. The device with serial "rootfs"
  * holds the image, the one with serial "disk" the disk.
+ *
+ * All that does not need the disk is done first, so that a bare template (op_park.c) can stop
+ * there; the virtual file systems move to the new root with what they are mounted on.
  *
  * What the image says about /tmp, /run and others stays; only what is missing is made. Virtual file
  * systems cover whatever the image has in their place.
@@ -88,6 +93,23 @@ static int mount_device(const char *serial, const char *at, const char *type, un
 	return 0;
 }
 
+/* When the driver found the disk, it looked for partitions, and that was before the machine was
+ * frozen: the clone's disk is another one. Nothing may be believed that was read then. */
+static int forget_disk(struct agent_fail *f)
+{
+	char device[64];
+	int rc = find_device("disk", device, sizeof(device), f);
+
+	if (rc < 0)
+		return rc;
+	const int fd = open(device, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || ioctl(fd, BLKFLSBUF, 0) < 0)
+		rc = fail(f, errno, "disk", device, "forget what was read of");
+	if (fd >= 0)
+		(void)close(fd);
+	return rc;
+}
+
 static int mount_overlay(struct agent_fail *f)
 {
 	(void)mkdir(DISK "/upper", 0755);
@@ -155,31 +177,50 @@ static int mount_virtual(struct agent_fail *f)
 	return 0;
 }
 
-static void make_missing(void)
+static void make_device_links(void)
 {
-	struct stat st;
-
 	(void)!symlink("/proc/self/fd", "/dev/fd");
 	(void)!symlink("/proc/self/fd/0", "/dev/stdin");
 	(void)!symlink("/proc/self/fd/1", "/dev/stdout");
 	(void)!symlink("/proc/self/fd/2", "/dev/stderr");
+}
+
+static void make_missing_directories(void)
+{
+	struct stat st;
+
 	(void)mkdir("/run", 0755);
 	(void)mkdir("/tmp", 01777);
 	if (lstat("/tmp", &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & 07777) != 01777)
 		(void)chmod("/tmp", 01777);
 }
 
-int mount_root(struct agent *a, struct agent_fail *f)
+int mount_image(struct agent *a, struct agent_fail *f)
 {
-	int rc = 0;
-
 	(void)umask(0);
 	agent_stage(a, "rootfs");
-	rc = mount_device("rootfs", LOWER, "squashfs", MS_RDONLY, NULL, f);
+	int rc = mount_device("rootfs", LOWER, "squashfs", MS_RDONLY, NULL, f);
 	if (rc < 0)
 		return rc;
+	agent_stage(a, "mounts");
+	rc = mount_virtual(f);
+	if (rc < 0)
+		return rc;
+	make_device_links();
+	(void)umask(0022);
+	a->cgroup_fd = cgroup_init("/sys/fs/cgroup");
+	if (a->cgroup_fd < 0)
+		return fail(f, -a->cgroup_fd, "mounts", "/sys/fs/cgroup", "use");
+	return 0;
+}
+
+int mount_disk(struct agent *a, struct agent_fail *f)
+{
+	(void)umask(0);
 	agent_stage(a, "disk");
-	rc = mount_device("disk", DISK, "ext4", 0, "discard,noinit_itable", f);
+	int rc = a->bare ? forget_disk(f) : 0;
+	if (rc == 0)
+		rc = mount_device("disk", DISK, "ext4", 0, "discard,noinit_itable", f);
 	if (rc < 0)
 		return rc;
 	agent_stage(a, "overlay");
@@ -191,15 +232,8 @@ int mount_root(struct agent *a, struct agent_fail *f)
 	rc = switch_root(f);
 	if (rc < 0)
 		return rc;
-	agent_stage(a, "mounts");
-	rc = mount_virtual(f);
-	if (rc < 0)
-		return rc;
-	make_missing();
+	make_missing_directories();
 	(void)umask(0022);
-	a->cgroup_fd = cgroup_init("/sys/fs/cgroup");
-	if (a->cgroup_fd < 0)
-		return fail(f, -a->cgroup_fd, "mounts", "/sys/fs/cgroup", "use");
 	return 0;
 }
 
