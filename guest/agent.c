@@ -480,8 +480,11 @@ static int take_fd(const char *arg)
 
 int main(int argc, char **argv)
 {
-	static struct agent agent = {
-		.epoll_fd = -EBADF, .kmsg_fd = -EBADF, .disk_fd = -EBADF, .cgroup_fd = -EBADF};
+	static struct agent agent = {.epoll_fd = -EBADF,
+		.kmsg_fd = -EBADF,
+		.disk_fd = -EBADF,
+		.cgroup_fd = -EBADF,
+		.card_fd = -EBADF};
 	struct agent *a = &agent;
 	int control_fd = -EBADF;
 	int bulk_fd = -EBADF;

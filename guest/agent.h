@@ -22,6 +22,8 @@ struct watch {
 /* Modules that may wait; see sys_load_late. */
 #define AGENT_LATE_MAX 16
 
+#define AGENT_DEVICE_MAX 32 /* the longest name of a device that is found */
+
 /* A request to freeze that is not answered yet. */
 struct freezing {
 	uint32_t stream;
@@ -50,6 +52,9 @@ struct agent {
 	bool fake; /* a plain process on the host, for tests */
 	bool bare; /* shall be parked before it sees its disk */
 	enum agent_mounts mounts;
+	char disk_device[AGENT_DEVICE_MAX]; /* its path; "" = not looked for yet */
+	char card[AGENT_DEVICE_MAX]; /* the link of the network card, if card_fd is there */
+	int card_fd; /* a socket to ask and change it by; -EBADF = not looked for yet */
 	int epoll_fd;
 	int kmsg_fd;
 	int disk_fd; /* root of the mounted disk */

@@ -3,6 +3,7 @@
 
 #include "exec_child.h"
 #include "guest_proc.h"
+#include "identity.h"
 #include "op_exec.h"
 #include "op_sys.h"
 
@@ -110,9 +111,12 @@ static int come_to_rest(struct agent *a, struct agent_fail *f)
 {
 	int rc = check(a, f);
 
-	if (rc == 0 && a->bare)
-		rc = sys_mount_image(a, f);
-	else if (rc == 0)
+	if (rc < 0)
+		return rc;
+	identity_prepare(a);
+	if (a->state == AGENT_FRESH)
+		rc = sys_mount_bare(a, f);
+	else
 		warm_up(a);
 	if (rc == 0 && a->disk_fd >= 0 && syncfs(a->disk_fd) < 0)
 		rc = agent_fail_set(f, WIRE_FAIL_INTERNAL, errno, "park", "disk",

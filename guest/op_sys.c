@@ -101,6 +101,13 @@ int sys_mount_image(struct agent *a, struct agent_fail *f)
 	return 0;
 }
 
+int sys_mount_bare(struct agent *a, struct agent_fail *f)
+{
+	const int rc = sys_mount_image(a, f);
+
+	return rc < 0 || a->fake || a->mounts == AGENT_MOUNTED_DISK ? rc : mount_forget_disk(a, f);
+}
+
 static int mount_all(struct agent *a, struct agent_fail *f)
 {
 	int rc = sys_mount_image(a, f);

@@ -18,6 +18,8 @@ void sys_kill_all(struct agent *a);
 
 /* Mount all but the disk, and what depends on it; once. 0, or the reason is in @f. */
 int sys_mount_image(struct agent *a, struct agent_fail *f);
+/* The same, and the disk may be another one afterwards. */
+int sys_mount_bare(struct agent *a, struct agent_fail *f);
 /* Mount what a setup will ask for, as a head start; what fails now fails again in the setup. */
 void sys_prepare(struct agent *a);
 
