@@ -22,7 +22,7 @@ struct watch {
 /* Modules that may wait; see sys_load_late. */
 #define AGENT_LATE_MAX 16
 
-#define AGENT_DEVICE_MAX 32 /* the longest name of a device that is found */
+#define AGENT_DEVICE_MAX 16 /* names of devices, with their NUL; as long as a link's may be */
 
 /* A request to freeze that is not answered yet. */
 struct freezing {
