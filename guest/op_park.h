@@ -4,8 +4,7 @@
 
 #include "agent.h"
 
-/* Is this machine to be parked before it sees its disk? By the environment, so only before any
- * frame. */
+/* Is this machine to be parked before it sees its disk? Its environment tells. */
 bool park_is_bare(void);
 /* Come to rest and answer done, or fail and go on as before. */
 void park_machine(struct agent *a, uint32_t stream);
