@@ -287,10 +287,12 @@ START_TEST(park_before_setup)
 END_TEST
 
 /* An agent that finds in its environment what the kernel would put there. */
-static void bare_open(char dir[])
+static void setup_bare(void)
 {
 	static const char script[] = "#!/bin/sh\n" WIRE_BARE_ENV " exec " TEST_AGENT " \"$@\"\n";
+	char dir[] = "/tmp/holt-test-park-XXXXXX";
 	char path[128];
+	struct wire_msg m;
 
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	(void)snprintf(path, sizeof(path), "%s/agent", dir);
@@ -299,6 +301,7 @@ static void bare_open(char dir[])
 	(void)close(fd);
 	machine_open_as(path);
 	hello(WIRE_VERSION, WIRE_OLDEST);
+	expect(WIRE_OP_stage, &m);
 	/* It runs, so the script is not needed any more. */
 	(void)unlink(path);
 	(void)rmdir(dir);
@@ -306,13 +309,9 @@ static void bare_open(char dir[])
 
 START_TEST(bare_park)
 {
-	char dir[] = "/tmp/holt-test-park-XXXXXX";
 	const struct job j = {.argv = {"true"}};
 	struct run r;
-	struct wire_msg m;
 
-	bare_open(dir);
-	expect(WIRE_OP_stage, &m);
 	job_run(&j, &r);
 	ck_assert(r.failed);
 	park();
@@ -321,18 +320,13 @@ START_TEST(bare_park)
 	shell("echo after", 0, "after\n");
 	park();
 	(void)wake();
-	teardown();
 }
 END_TEST
 
 START_TEST(bare_without_park)
 {
-	char dir[] = "/tmp/holt-test-park-XXXXXX";
-
-	bare_open(dir);
 	(void)set_up();
 	shell("echo up", 0, "up\n");
-	teardown();
 }
 END_TEST
 
@@ -341,6 +335,7 @@ int main(void)
 	Suite *s = suite_create("agent park");
 	TCase *t = tcase_create("park");
 	TCase *start = tcase_create("start");
+	TCase *bare = tcase_create("bare");
 	const int n_breaks = (int)(sizeof(breaks) / sizeof(breaks[0]));
 
 	tcase_set_timeout(t, 60);
@@ -356,9 +351,12 @@ int main(void)
 	suite_add_tcase(s, t);
 	tcase_set_timeout(start, 60);
 	tcase_add_test(start, park_before_setup);
-	tcase_add_test(start, bare_park);
-	tcase_add_test(start, bare_without_park);
 	suite_add_tcase(s, start);
+	tcase_set_timeout(bare, 60);
+	tcase_add_checked_fixture(bare, setup_bare, teardown);
+	tcase_add_test(bare, bare_park);
+	tcase_add_test(bare, bare_without_park);
+	suite_add_tcase(s, bare);
 
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
