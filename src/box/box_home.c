@@ -63,6 +63,22 @@ int home_resolve(const char *path, char **ret, holt_error **reterr)
 	return *ret ? 0 : err_nomem(reterr);
 }
 
+int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr)
+{
+	const char *text = getenv("HOLT_TEMPLATE_BYTES");
+	uint64_t bytes = given ? given : TEMPLATE_BYTES_DEFAULT;
+
+	if (!given && text && *text && (str_to_u64(text, UINT64_MAX, &bytes) < 0 || bytes == 0)) {
+		(void)err_make(reterr, HOLT_EINVALID,
+			"HOLT_TEMPLATE_BYTES is '%.64s', not a number of bytes", text);
+		err_hint(reterr,
+			"8589934592 are 8 GiB; 'holt run --no-template' makes no templates");
+		return -HOLT_EINVALID;
+	}
+	*ret = bytes;
+	return 0;
+}
+
 /* The directory must be ours and closed to others. */
 static int check_owner(int fd, const char *path, holt_error **reterr)
 {
@@ -123,7 +139,8 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 		return err_errno(reterr, errno, "cannot open the home '%s'", h->path);
 	if ((r = check_owner(fd, h->path, reterr)) < 0 || (r = check_format(fd, reterr)) < 0 ||
 		(r = make_dir(fd, "images", reterr)) < 0 ||
-		(r = make_dir(fd, "cache", reterr)) < 0 || (r = make_dir(fd, "boxes", reterr)) < 0 ||
+		(r = make_dir(fd, "cache", reterr)) < 0 ||
+		(r = make_dir(fd, "boxes", reterr)) < 0 ||
 		(r = make_dir(fd, "templates", reterr)) < 0)
 		return r;
 	h->boxes_fd = openat(fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -135,11 +152,13 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 	return 0;
 }
 
-static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
+static int open_all(
+	struct holt_home *h, const char *path, uint64_t template_bytes, holt_error **reterr)
 {
 	int r = home_resolve(path, &h->path, reterr);
 
-	if (r < 0 || (r = open_dirs(h, reterr)) < 0)
+	if (r < 0 || (r = home_template_bytes(template_bytes, &h->template_bytes, reterr)) < 0 ||
+		(r = open_dirs(h, reterr)) < 0)
 		return r;
 	auto_free char *images = str_printf("%s/images", h->path);
 	h->cache_dir = str_printf("%s/cache", h->path);
@@ -158,14 +177,15 @@ static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
 	return r;
 }
 
-int home_open(const char *path, struct holt_home **ret, holt_error **reterr)
+int home_open(
+	const char *path, uint64_t template_bytes, struct holt_home **ret, holt_error **reterr)
 {
 	struct holt_home *h = mem_zalloc(sizeof *h);
 
 	if (!h)
 		return err_nomem(reterr);
 	h->fd = h->boxes_fd = h->templates_fd = FD_NONE;
-	const int r = open_all(h, path, reterr);
+	const int r = open_all(h, path, template_bytes, reterr);
 	if (r < 0) {
 		err_stage(reterr, "home");
 		err_object(reterr, h->path);

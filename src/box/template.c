@@ -240,12 +240,17 @@ int template_list(
 	return 0;
 }
 
+void template_info_done(struct template_info *i)
+{
+	mem_free(i->image);
+	mem_free(i->rootfs_digest);
+	i->image = i->rootfs_digest = NULL;
+}
+
 void template_list_free(struct template_info *list, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		mem_free(list[i].image);
-		mem_free(list[i].rootfs_digest);
-	}
+	for (size_t i = 0; i < n; i++)
+		template_info_done(&list[i]);
 	mem_free(list);
 }
 

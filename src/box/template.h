@@ -89,6 +89,8 @@ int template_make(struct holt_home *home, const struct template_want *w, struct 
 int template_list(
 	struct holt_home *home, struct template_info **ret, size_t *ret_n, holt_error **reterr);
 void template_list_free(struct template_info *list, size_t n);
+/* What one points to. */
+void template_info_done(struct template_info *i);
 
 /* Remove one: 0, or -errno. */
 int template_remove(struct holt_home *home, const char *key);
