@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "holt/template.h"
+#include "holt/templates.h"
 
 #include <stdio.h>
 #include <time.h>

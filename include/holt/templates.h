@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef HOLT_TEMPLATE_H
-#define HOLT_TEMPLATE_H
+#ifndef HOLT_TEMPLATES_H
+#define HOLT_TEMPLATES_H
 
 /*
  * Templates: machines that were booted once from an image and saved before any program ran. A box
