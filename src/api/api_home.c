@@ -15,7 +15,8 @@ HOLT_API int holt_home_open(const holt_home_options *options, holt_home **ret, h
 	if (!ret)
 		return api_null("ret", reterr);
 	const int r = options_read(&o, sizeof o, sizeof o, options, "holt_home_options", reterr);
-	return r < 0 ? r : home_open(o.path, o.template_bytes, ret, reterr);
+	const struct home_wish wish = {.path = o.path, .template_bytes = o.template_bytes};
+	return r < 0 ? r : home_open(&wish, ret, reterr);
 }
 
 HOLT_API const char *holt_home_path(holt_home *home)

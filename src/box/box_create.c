@@ -54,6 +54,7 @@ void box_close(struct holt_box *b)
 	if (!b)
 		return;
 	b->owner_fd = fd_close(b->owner_fd);
+	box_await_refill(b);
 	if (b->ours && b->session)
 		(void)session_wait_gone(b->session, CLOSE_TIMEOUT_MS, NULL);
 	session_close(b->session);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/lifecycle.h"
+#include "box/spares.h"
 #include "box/template.h"
 #include "base/banned.h"
 
@@ -141,7 +142,8 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 		(r = make_dir(fd, "images", reterr)) < 0 ||
 		(r = make_dir(fd, "cache", reterr)) < 0 ||
 		(r = make_dir(fd, "boxes", reterr)) < 0 ||
-		(r = make_dir(fd, "templates", reterr)) < 0)
+		(r = make_dir(fd, "templates", reterr)) < 0 ||
+		(r = make_dir(fd, SPARES_DIR, reterr)) < 0)
 		return r;
 	h->boxes_fd = openat(fd, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h->boxes_fd < 0)
@@ -149,15 +151,17 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 	h->templates_fd = openat(fd, "templates", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (h->templates_fd < 0)
 		return err_errno(reterr, errno, "cannot open the templates of '%s'", h->path);
+	h->spares_fd = openat(fd, SPARES_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (h->spares_fd < 0)
+		return err_errno(reterr, errno, "cannot open the spares of '%s'", h->path);
 	return 0;
 }
 
-static int open_all(
-	struct holt_home *h, const char *path, uint64_t template_bytes, holt_error **reterr)
+static int open_all(struct holt_home *h, const struct home_wish *w, holt_error **reterr)
 {
-	int r = home_resolve(path, &h->path, reterr);
+	int r = home_resolve(w->path, &h->path, reterr);
 
-	if (r < 0 || (r = home_template_bytes(template_bytes, &h->template_bytes, reterr)) < 0 ||
+	if (r < 0 || (r = home_template_bytes(w->template_bytes, &h->template_bytes, reterr)) < 0 ||
 		(r = open_dirs(h, reterr)) < 0)
 		return r;
 	auto_free char *images = str_printf("%s/images", h->path);
@@ -173,19 +177,21 @@ static int open_all(
 	if (r == 0) {
 		box_sweep(h);
 		template_sweep(h);
+		spares_sweep(h);
 	}
 	return r;
 }
 
-int home_open(
-	const char *path, uint64_t template_bytes, struct holt_home **ret, holt_error **reterr)
+int home_open(const struct home_wish *w, struct holt_home **ret, holt_error **reterr)
 {
 	struct holt_home *h = mem_zalloc(sizeof *h);
 
 	if (!h)
 		return err_nomem(reterr);
-	h->fd = h->boxes_fd = h->templates_fd = FD_NONE;
-	const int r = open_all(h, path, template_bytes, reterr);
+	h->fd = h->boxes_fd = h->templates_fd = h->spares_fd = FD_NONE;
+	h->kernel_fd = h->initrd_fd = FD_NONE;
+	(void)pthread_mutex_init(&h->boot_lock, NULL);
+	const int r = open_all(h, w, reterr);
 	if (r < 0) {
 		err_stage(reterr, "home");
 		err_object(reterr, h->path);
@@ -206,6 +212,10 @@ void home_close(struct holt_home *h)
 	box_index_close(h->boxes);
 	(void)fd_close(h->boxes_fd);
 	(void)fd_close(h->templates_fd);
+	(void)fd_close(h->spares_fd);
+	(void)fd_close(h->kernel_fd);
+	(void)fd_close(h->initrd_fd);
+	(void)pthread_mutex_destroy(&h->boot_lock);
 	(void)fd_close(h->fd);
 	mem_free(h->cache_dir);
 	mem_free(h->path);

@@ -8,6 +8,8 @@
 #include "box/loop.h"
 #include "image/images.h"
 
+#include <pthread.h>
+
 /*
  * An open home: its directories, its image store, its loop thread.
  *
@@ -15,6 +17,7 @@
  *   images/           the image store
  *   cache/            verdicts, initramfs and empty disks: may be deleted at any time
  *   templates/<key>/  one template, see template.h
+ *   spares/           see spares.h
  *   boxes.db          the index of the boxes
  *   boxes/<id>/       one box, see box_dir.h
  *   events.jsonl      what happened to them, see event_log.h
@@ -24,9 +27,15 @@ struct holt_home {
 	int fd; /* its directory */
 	int boxes_fd;
 	int templates_fd;
+	int spares_fd;
+	uint64_t max_memory_bytes; /* see home_memory.h; 0: no ceiling */
 	uint64_t template_bytes; /* what all templates together may take */
 	struct box_index *boxes;
 	char *cache_dir;
+	pthread_mutex_t boot_lock; /* of the two below */
+	int kernel_fd; /* opened with the first start, and then kept: looking for them takes longer
+			  than many a start; FD_NONE before */
+	int initrd_fd;
 	struct image_store *images;
 	struct loop *loop;
 	struct executor *executor;
@@ -41,8 +50,13 @@ int home_resolve(const char *path, char **ret, holt_error **reterr);
  */
 int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr);
 
-int home_open(
-	const char *path, uint64_t template_bytes, struct holt_home **ret, holt_error **reterr);
+/* What its user wants of it. */
+struct home_wish {
+	const char *path; /* as for home_resolve */
+	uint64_t template_bytes; /* as for home_template_bytes */
+};
+
+int home_open(const struct home_wish *w, struct holt_home **ret, holt_error **reterr);
 void home_close(struct holt_home *h);
 
 #endif

@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/event_log.h"
+#include "box/home_memory.h"
 #include "box/request.h"
 #include "base/banned.h"
 
@@ -464,20 +465,6 @@ int box_ping(struct holt_box *b, uint64_t timeout_ms, uint64_t *ret_us, holt_err
 	return r;
 }
 
-/* The proportional share of memory that a process has, or 0 where that cannot be told. */
-static uint64_t pss_of(uint32_t pid)
-{
-	char path[48];
-	auto_free char *text = NULL;
-	unsigned long long kib = 0;
-
-	(void)snprintf(path, sizeof path, "/proc/%u/smaps_rollup", pid);
-	if (fs_read_file(AT_FDCWD, path, 8192, &text, NULL) < 0)
-		return 0;
-	const char *line = strstr(text, "\nPss:");
-	return line && sscanf(line, "\nPss: %llu", &kib) == 1 ? kib * 1024 : 0;
-}
-
 int box_stats(struct holt_box *b, struct wire_stats_reply *ret, uint64_t *ret_host_bytes,
 	holt_error **reterr)
 {
@@ -493,6 +480,6 @@ int box_stats(struct holt_box *b, struct wire_stats_reply *ret, uint64_t *ret_ho
 	*ret = answer.stats_reply;
 	struct box_state now;
 	box_look(b, &now);
-	*ret_host_bytes = now.vmm_pid > 0 ? pss_of((uint32_t)now.vmm_pid) : 0;
+	*ret_host_bytes = now.vmm_pid > 0 ? memory_of(now.vmm_pid) : 0;
 	return 0;
 }

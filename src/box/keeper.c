@@ -128,6 +128,10 @@ static void leave_record(struct keeper *k)
 	k->record.vmm_pid = k->record.keeper_pid = 0;
 	(void)str_escape(k->record.text, sizeof k->record.text, e->text, strlen(e->text), false);
 	box_log_done(&k->log);
+	if (k->spare.is)
+		spare_remove_dir(k);
+	if (k->spec.role == KEEPER_SPARE)
+		return;
 	/* One that goes now is not to be seen as one that has ended and stays. */
 	if (k->spec.keep)
 		keeper_record(k, BOX_EXITED);
@@ -150,7 +154,8 @@ static void finish(struct keeper *k)
 		(void)machine_end(k->machine);
 	clients_unlisten(k);
 	leave_record(k);
-	uv_close((uv_handle_t *)&k->owner, NULL);
+	if (k->owner.data)
+		uv_close((uv_handle_t *)&k->owner, NULL);
 	uv_close((uv_handle_t *)&k->term, NULL);
 	uv_close((uv_handle_t *)&k->watchdog, NULL);
 	uv_close((uv_handle_t *)&k->stopper, NULL);
@@ -375,6 +380,8 @@ static void program_ended(void *user, const struct wire_msg *msg)
 
 static const char *origin_name(const struct keeper *k)
 {
+	if (k->spare.is)
+		return "spare";
 	if (k->origin != VM_CLONE)
 		return "cold";
 	return k->spec.bare ? "bare" : "template";
@@ -436,21 +443,27 @@ static void on_term(uv_signal_t *handle, int signum)
 	keeper_stop(k, WIRE_END_STOPPED, k->spec.stop_signal, k->spec.stop_grace_ms);
 }
 
+int keeper_watch_owner(struct keeper *k, int fd)
+{
+	if (uv_poll_init(&k->loop, &k->owner, fd) < 0)
+		return -ENOMEM;
+	k->owner.data = k;
+	/* Nothing more is ever written there: readable means end-of-file. */
+	return uv_poll_start(&k->owner, UV_READABLE | UV_DISCONNECT, on_owner) < 0 ? -EIO : 0;
+}
+
 static int init_handles(struct keeper *k)
 {
-	k->owner.data = k->term.data = k->watchdog.data = k->stopper.data = k->retry.data = k;
-	if (uv_poll_init(&k->loop, &k->owner, KEEPER_FD_OWNER) < 0 ||
-		uv_signal_init(&k->loop, &k->term) < 0 ||
-		uv_timer_init(&k->loop, &k->watchdog) < 0 ||
+	k->term.data = k->watchdog.data = k->stopper.data = k->retry.data = k;
+	if (uv_signal_init(&k->loop, &k->term) < 0 || uv_timer_init(&k->loop, &k->watchdog) < 0 ||
 		uv_timer_init(&k->loop, &k->stopper) < 0 || uv_timer_init(&k->loop, &k->retry) < 0)
 		return -ENOMEM;
 	k->watchdog.timer_cb = on_watchdog;
 	k->stopper.timer_cb = on_stopper;
-	/* Nothing more is ever written there: readable means end-of-file. */
-	if (uv_poll_start(&k->owner, UV_READABLE | UV_DISCONNECT, on_owner) < 0 ||
-		uv_signal_start(&k->term, on_term, SIGTERM) < 0)
+	if (uv_signal_start(&k->term, on_term, SIGTERM) < 0)
 		return -EIO;
-	return 0;
+	/* A spare belongs to nobody until it is claimed. */
+	return k->spec.role == KEEPER_SPARE ? 0 : keeper_watch_owner(k, KEEPER_FD_OWNER);
 }
 
 static int keeper_init(struct keeper *k)
@@ -472,7 +485,7 @@ static int keeper_init(struct keeper *k)
 	k->maker = k->clients;
 	if (r == 0)
 		r = init_handles(k);
-	return r == 0 ? clients_listen(k) : r;
+	return r == 0 && k->spec.role != KEEPER_SPARE ? clients_listen(k) : r;
 }
 
 /* What came from the caller's process and is none of a keeper's business: its directory, which must
@@ -499,6 +512,11 @@ static void choose_origin(struct keeper *k)
 	const bool fresh = disk_origin_take(KEEPER_FD_BOX, s->generation);
 
 	(void)snprintf(k->record.note, sizeof k->record.note, "%s", s->note);
+	if (s->role == KEEPER_SPARE) {
+		k->detached = k->spare.is = true;
+		(void)snprintf(k->spare.key, sizeof k->spare.key, "%s", s->key);
+		(void)snprintf(k->spare.id, sizeof k->spare.id, "%s", s->id);
+	}
 	if (s->role == KEEPER_TEMPLATE) {
 		k->origin = VM_FREEZE;
 	} else if (s->clone && !s->bare && !fresh) {
@@ -507,6 +525,16 @@ static void choose_origin(struct keeper *k)
 	} else if (s->clone) {
 		k->origin = VM_CLONE;
 	}
+}
+
+static void on_begin(uv_timer_t *timer)
+{
+	struct keeper *k = timer->data;
+
+	if (k->spare.is && k->origin != VM_CLONE)
+		spare_failed(k, k->record.note);
+	else
+		machine_start(k);
 }
 
 int keeper_main(const struct vm_engine *engine)
@@ -525,7 +553,7 @@ int keeper_main(const struct vm_engine *engine)
 	if (keeper_init(&k) < 0)
 		return 1;
 	choose_origin(&k);
-	machine_start(&k);
+	(void)uv_timer_start(&k.retry, on_begin, k.spec.delay_ms, 0);
 	(void)uv_run(&k.loop, UV_RUN_DEFAULT);
 	relay_free(k.relay);
 	(void)uv_loop_close(&k.loop);

@@ -30,15 +30,20 @@ enum keeper_fd {
 	KEEPER_FD_KEEPER_LOCK, /* locked; only the keeper keeps it */
 	KEEPER_FD_HOME, /* the home's directory: for its events, and to remove the box */
 	KEEPER_FD_BOX, /* the box's directory: for its socket, state and log */
-	KEEPER_FD_MEMORY, /* of a template: for writing where it is made, else for reading; or none */
+	KEEPER_FD_MEMORY, /* of a template: for writing where it is made, else for reading; or none
+			   */
 	KEEPER_FD_STATE, /* its devices, likewise */
 	KEEPER_FD_END
 };
 
 enum keeper_role {
 	KEEPER_BOX,
-	KEEPER_TEMPLATE /* boots a machine, lets it be saved, and ends */
+	KEEPER_TEMPLATE, /* boots a machine, lets it be saved, and ends */
+	KEEPER_SPARE /* a clone that waits for a claim, which makes it a KEEPER_BOX */
 };
+
+/* In the home: spares/<key of the template>/<id>/ are the directories of spares. */
+#define SPARES_DIR "spares"
 
 struct keeper_spec {
 	enum keeper_role role;
@@ -49,6 +54,8 @@ struct keeper_spec {
 	/* Of the template: a clone that is not bare is refused unless the disk is the copy that was
 	 * made for it and never used, see disk_origin.h. */
 	char generation[33];
+	char key[33]; /* of the template; with KEEPER_SPARE */
+	uint64_t delay_ms; /* before the machine starts, so that it is not in anybody's way */
 	char note[256]; /* why there is no clone; empty where nobody expects one */
 	char id[33]; /* also the name of the box's directory */
 	char name[65]; /* of the box, or empty: for events */
@@ -80,8 +87,12 @@ int keeper_main(const struct vm_engine *engine);
  * directory, sends a
  * keeper_knock together with the far ends of two socket pairs (its control and bulk lanes), and
  * gets a keeper_answer. All little-endian by being on one machine.
+ *
+ * Who claims a spare sends a third descriptor: the read end of an owner pipe, in which the box's
+ * specification waits already. From then on all is as after the start of a keeper.
  */
 #define KEEPER_SOCKET "sock"
+#define KNOCK_FDS     3 /* at most: two lanes, and with a claim the owner's pipe */
 #define KEEPER_MAGIC  0x4b4c4f48u /* "HOLK" */
 
 struct keeper_knock {
@@ -90,7 +101,7 @@ struct keeper_knock {
 	uint16_t oldest;
 };
 
-enum keeper_verdict { KEEPER_WELCOME, KEEPER_WRONG_VERSION, KEEPER_FULL };
+enum keeper_verdict { KEEPER_WELCOME, KEEPER_WRONG_VERSION, KEEPER_FULL, KEEPER_NO_SPARE };
 
 struct keeper_answer {
 	uint32_t magic;

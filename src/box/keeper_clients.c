@@ -223,13 +223,13 @@ static void visitor_end(struct keeper_visitor *v)
 	uv_close((uv_handle_t *)&v->poll, visitor_closed);
 }
 
-/* The knock and the two descriptors that come with it. */
-static bool take_knock(int fd, struct keeper_knock *ret, int fds[2])
+/* The knock and the two or three descriptors that come with it. */
+static bool take_knock(int fd, struct keeper_knock *ret, int fds[KNOCK_FDS])
 {
 	struct iovec part = {.iov_base = ret, .iov_len = sizeof *ret};
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(2 * sizeof(int))];
+		char room[CMSG_SPACE(KNOCK_FDS * sizeof(int))];
 	} control = {0};
 	struct msghdr msg = {.msg_iov = &part,
 		.msg_iovlen = 1,
@@ -243,8 +243,8 @@ static bool take_knock(int fd, struct keeper_knock *ret, int fds[2])
 		n_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		memcpy(fds, CMSG_DATA(c), n_fds * sizeof(int));
 	}
-	/* More than two descriptors are cut by the kernel, which says so. */
-	return n == (ssize_t)sizeof *ret && ret->magic == KEEPER_MAGIC && n_fds == 2 &&
+	/* More descriptors are cut by the kernel, which says so. */
+	return n == (ssize_t)sizeof *ret && ret->magic == KEEPER_MAGIC && n_fds >= 2 &&
 	       !(msg.msg_flags & MSG_CTRUNC);
 }
 
@@ -257,10 +257,13 @@ static bool peer_is_ours(int fd)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
-static enum keeper_verdict judge(const struct keeper *k, const struct keeper_knock *knock)
+static enum keeper_verdict judge(
+	const struct keeper *k, const struct keeper_knock *knock, bool is_claim)
 {
 	if (knock->version < KEEPER_PROTOCOL_OLDEST || knock->oldest > KEEPER_PROTOCOL)
 		return KEEPER_WRONG_VERSION;
+	if (is_claim != (k->state == KEEPER_WAITING))
+		return KEEPER_NO_SPARE;
 	return k->n_clients >= CLIENTS_MAX ? KEEPER_FULL : KEEPER_WELCOME;
 }
 
@@ -269,25 +272,27 @@ static void on_word(uv_poll_t *poll, int status, int events)
 	struct keeper_visitor *v = poll->data;
 	struct keeper *k = v->k;
 	struct keeper_knock knock = {0};
-	int fds[2] = {FD_NONE, FD_NONE};
+	int fds[KNOCK_FDS] = {FD_NONE, FD_NONE, FD_NONE};
 
 	(void)status;
 	(void)events;
 	bool ok = take_knock(v->fd, &knock, fds);
 	const struct keeper_answer answer = {.magic = KEEPER_MAGIC,
 		.version = KEEPER_PROTOCOL,
-		.verdict = (uint16_t)judge(k, &knock)};
+		.verdict = (uint16_t)judge(k, &knock, fds[2] >= 0)};
 	ok = ok &&
 	     send(v->fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT) ==
 		     (ssize_t)sizeof answer &&
 	     answer.verdict == KEEPER_WELCOME;
 	visitor_end(v);
-	if (ok) {
+	if (ok && fds[2] >= 0) {
+		spare_claim(k, fds[2], fds[0], fds[1]);
+	} else if (ok) {
 		(void)!client_add(k, fds[0], fds[1]);
-		return;
+	} else {
+		for (int i = 0; i < KNOCK_FDS; i++)
+			(void)fd_close(fds[i]);
 	}
-	(void)fd_close(fds[0]);
-	(void)fd_close(fds[1]);
 }
 
 static void on_knock(uv_poll_t *poll, int status, int events)

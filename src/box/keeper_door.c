@@ -20,7 +20,8 @@
 #include "box/keeper.h"
 #include "base/banned.h"
 
-#define KILL_WAIT_MS 1000 /* for room in the queue of a keeper that hangs */
+#define KILL_WAIT_MS  1000 /* for room in the queue of a keeper that hangs */
+#define CLAIM_WAIT_MS 500 /* for a spare's keeper to answer */
 
 /* A connection to the door: a descriptor or -errno. */
 static int door_connect(int boxes, const char *id, uint64_t timeout_ms)
@@ -51,7 +52,7 @@ static int peer_of(int fd, struct ucred *ret)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &len) < 0 ? -errno : 0;
 }
 
-static int send_knock(int fd, const int fds[2])
+static int send_knock(int fd, const int *fds, size_t n)
 {
 	struct keeper_knock knock = {.magic = KEEPER_MAGIC,
 		.version = KEEPER_PROTOCOL,
@@ -59,18 +60,18 @@ static int send_knock(int fd, const int fds[2])
 	struct iovec part = {.iov_base = &knock, .iov_len = sizeof knock};
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(2 * sizeof(int))];
+		char room[CMSG_SPACE(KNOCK_FDS * sizeof(int))];
 	} control = {0};
 	struct msghdr msg = {.msg_iov = &part,
 		.msg_iovlen = 1,
 		.msg_control = control.room,
-		.msg_controllen = sizeof control.room};
+		.msg_controllen = CMSG_SPACE(n * sizeof(int))};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(2 * sizeof(int));
-	memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
+	c->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
@@ -98,12 +99,15 @@ static int read_answer(int fd, const char *id, holt_error **reterr)
 		err_hint(reterr, "use the version of holt that started the box, or restart it");
 		return r;
 	}
+	if (answer.verdict == KEEPER_NO_SPARE)
+		return err_make(reterr, HOLT_EBUSY, "another process has claimed it");
 	if (answer.verdict != KEEPER_WELCOME)
 		return err_make(reterr, HOLT_ELIMIT, "the box has as many clients as it can");
 	return 0;
 }
 
-int door_knock(int boxes, const char *id, uint64_t timeout_ms, struct loop *loop,
+/* Connect, and send what is in @owner (FD_NONE: nothing) besides two fresh lanes. */
+static int knock(int boxes, const char *id, uint64_t timeout_ms, int owner, struct loop *loop,
 	struct session **ret, holt_error **reterr)
 {
 	int control[2] = {FD_NONE, FD_NONE};
@@ -124,7 +128,8 @@ int door_knock(int boxes, const char *id, uint64_t timeout_ms, struct loop *loop
 	if (r == 0)
 		r = fd_socketpair(bulk);
 	if (r == 0)
-		r = send_knock(fd, (const int[]){control[1], bulk[1]});
+		r = send_knock(fd, (const int[]){control[1], bulk[1], owner},
+			owner < 0 ? KNOCK_FDS - 1 : KNOCK_FDS);
 	r = r < 0 ? err_errno(reterr, -r, "cannot reach the box's keeper")
 		  : read_answer(fd, id, reterr);
 	if (r == 0)
@@ -133,6 +138,31 @@ int door_knock(int boxes, const char *id, uint64_t timeout_ms, struct loop *loop
 		(void)fd_close(control[i]);
 		(void)fd_close(bulk[i]);
 	}
+	return r;
+}
+
+int door_knock(int boxes, const char *id, uint64_t timeout_ms, struct loop *loop,
+	struct session **ret, holt_error **reterr)
+{
+	return knock(boxes, id, timeout_ms, FD_NONE, loop, ret, reterr);
+}
+
+int door_claim(int spares, const char *id, const struct keeper_spec *spec, struct loop *loop,
+	struct session **ret, int *ret_owner, holt_error **reterr)
+{
+	int owner[2] = {FD_NONE, FD_NONE};
+	int r = fd_pipe(owner);
+
+	/* The pipe takes all of it before anybody reads. */
+	r = r < 0 ? err_errno(reterr, -r, "cannot make the owner's pipe")
+		  : keeper_spec_write(spec, owner[1], reterr);
+	if (r == 0)
+		r = knock(spares, id, CLAIM_WAIT_MS, owner[0], loop, ret, reterr);
+	(void)fd_close(owner[0]);
+	if (r == 0)
+		*ret_owner = owner[1];
+	else
+		(void)fd_close(owner[1]);
 	return r;
 }
 

@@ -13,13 +13,16 @@
 /*
  * The keeper's parts: keeper.c (life and end), keeper_machine.c (one attempt at a VM),
  * keeper_clients.c (the socket and who comes by it), keeper_freeze.c (making a template),
- * keeper_pause.c, keeper_space.c.
+ * keeper_pause.c, keeper_space.c, keeper_spare.c.
  */
 #define CONSOLE_TAIL 3072u /* bytes of console kept for an error */
+/* From a claim to setup_done: a spare that takes longer is none, and the claimer does without. */
+#define SPARE_CLAIM_MS 2000
 
 enum keeper_state {
 	KEEPER_BOOTING,
 	KEEPER_READY,
+	KEEPER_WAITING, /* a spare, paused: a claim makes it BOOTING again */
 	KEEPER_STOPPING, /* the program may still take its grace, or the guest flushes its disk */
 	KEEPER_ENDING /* the VM is gone; clients may still be owed output */
 };
@@ -66,6 +69,14 @@ struct keeper_pausing {
 	bool on;
 };
 
+/* What a spare is called until it is claimed, and stays behind of it afterwards. */
+struct keeper_spare {
+	bool is; /* it is, or was, one */
+	char key[33];
+	char id[33];
+	uint64_t until_ms; /* its time is over then; clock_mono_ms */
+};
+
 struct keeper {
 	const struct vm_engine *engine;
 	struct keeper_spec spec;
@@ -85,6 +96,7 @@ struct keeper {
 	bool waiting; /* for space on the host's disk */
 	bool trying; /* while waiting: the machine runs, the write may fail again */
 	struct keeper_pausing pausing;
+	struct keeper_spare spare;
 	enum vm_origin origin; /* of the attempt that is under way, or was made last */
 	unsigned attempts;
 	struct machine *machine; /* the current one, or NULL */
@@ -111,6 +123,8 @@ static inline struct wire_bytes bytes_of(const char *s)
 }
 
 /* keeper.c */
+/* From now on the end of the pipe @fd, which is taken, is the end of the owner. 0 or -errno. */
+int keeper_watch_owner(struct keeper *k, int fd);
 void keeper_set_stage(struct keeper *k, const void *name, size_t len);
 void keeper_record(struct keeper *k, enum box_phase phase);
 void keeper_tell(struct keeper *k, const char *action, json_t *more);
@@ -134,6 +148,9 @@ void machine_start(struct keeper *k);
 int machine_end(struct machine *m);
 void machine_lost_timeout(struct keeper *k);
 
+/* Say hello to a guest that waits for one. Returns 0 or -errno. */
+int machine_greet(struct machine *m);
+
 /* keeper_clients.c */
 int clients_listen(struct keeper *k);
 void clients_unlisten(struct keeper *k);
@@ -152,6 +169,15 @@ void freeze_failed(struct keeper *k, const char *why);
 void freeze_event(struct keeper *k, const char *name, const json_t *data);
 /* An attempt begins: with empty files. */
 int freeze_reset(struct keeper *k);
+
+/* keeper_spare.c */
+/* The clone is set up: let it warm up and wait. */
+void spare_begin(struct keeper *k, struct machine *m);
+void spare_failed(struct keeper *k, const char *why);
+/* Become the box whose specification is in @owner_fd. Takes the descriptors, also on failure, which
+ * is the end of the spare. */
+void spare_claim(struct keeper *k, int owner_fd, int control_fd, int bulk_fd);
+void spare_remove_dir(struct keeper *k);
 
 /* keeper_pause.c */
 void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);

@@ -103,6 +103,10 @@ static void boot_failed(struct keeper *k, int errnum, const char *why)
 
 	if (k->machine)
 		(void)machine_end(k->machine);
+	if (k->spare.is) {
+		spare_failed(k, why);
+		return;
+	}
 	if (k->origin == VM_CLONE) {
 		clone_failed(k, why);
 		return;
@@ -159,6 +163,8 @@ void machine_lost_timeout(struct keeper *k)
 		boot_failed(k, ETIMEDOUT, why);
 	else if (k->origin == VM_FREEZE)
 		freeze_failed(k, "it was not saved in time");
+	else if (k->spec.role == KEEPER_SPARE)
+		spare_failed(k, why);
 }
 
 /* ---- what the guest says ---- */
@@ -177,7 +183,7 @@ static void guest_broke(struct machine *m, const char *what)
 		"the guest broke the protocol and was ended: %s", what);
 }
 
-static int send_hello(struct machine *m)
+int machine_greet(struct machine *m)
 {
 	const struct wire_msg hello = {.op = WIRE_OP_hello,
 		.hello = {.magic = WIRE_MAGIC,
@@ -209,7 +215,7 @@ static int send_setup(struct machine *m)
 static int answer_hello(struct machine *m)
 {
 	struct keeper *k = m->k;
-	const int r = k->origin == VM_CLONE ? 0 : send_hello(m);
+	const int r = k->origin == VM_CLONE ? 0 : machine_greet(m);
 
 	if (r < 0 || k->origin != VM_FREEZE || !k->spec.bare)
 		return r < 0 ? r : send_setup(m);
@@ -264,6 +270,8 @@ static void guest_boot_frame(struct machine *m, const struct wire_msg *msg)
 		if (m->greeted && msg->stream == 0) {
 			if (k->origin == VM_FREEZE)
 				freeze_begin(k, m);
+			else if (k->spec.role == KEEPER_SPARE)
+				spare_begin(k, m);
 			else
 				keeper_ready(k, m);
 			return;
@@ -484,6 +492,6 @@ void machine_start(struct keeper *k)
 		_exit(1);
 	}
 	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, boot_limit_ms(k), 0);
-	if (k->origin == VM_CLONE && send_hello(m) < 0)
+	if (k->origin == VM_CLONE && machine_greet(m) < 0)
 		boot_failed(k, EIO, "cannot send a hello to the guest");
 }

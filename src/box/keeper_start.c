@@ -15,9 +15,8 @@
 
 void keeper_parts_done(struct keeper_parts *p)
 {
-	int *fds[] = {&p->kernel_fd, &p->initrd_fd, &p->rootfs_fd, &p->disk_fd, &p->memory_fd,
-		&p->state_fd, &p->owner[0], &p->owner[1], &p->control[0], &p->control[1],
-		&p->bulk[0], &p->bulk[1]};
+	int *fds[] = {&p->rootfs_fd, &p->disk_fd, &p->memory_fd, &p->state_fd, &p->owner[0],
+		&p->owner[1], &p->control[0], &p->control[1], &p->bulk[0], &p->bulk[1]};
 
 	for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
 		*fds[i] = fd_close(*fds[i]);
@@ -35,7 +34,8 @@ int keeper_choose_accel(
 	return r;
 }
 
-int keeper_open_kernel(struct holt_home *home, struct keeper_parts *p, holt_error **reterr)
+static int open_kernel(
+	struct holt_home *home, int *ret_kernel, int *ret_initrd, holt_error **reterr)
 {
 	struct kernel kernel = {0};
 	char **near = NULL;
@@ -51,13 +51,33 @@ int keeper_open_kernel(struct holt_home *home, struct keeper_parts *p, holt_erro
 	if (r == 0)
 		r = asset_agent(&agent, &agent_len, &agent_mem, reterr);
 	if (r == 0)
-		r = initramfs_open(
-			&kernel, agent, agent_len, home->cache_dir, &p->initrd_fd, reterr);
+		r = initramfs_open(&kernel, agent, agent_len, home->cache_dir, ret_initrd, reterr);
 	if (r == 0)
-		r = kernel_open(&kernel, home->cache_dir, &p->kernel_fd, reterr);
+		r = kernel_open(&kernel, home->cache_dir, ret_kernel, reterr);
 	mem_free(agent_mem);
 	kernel_done(&kernel);
 	strv_free(near);
+	return r;
+}
+
+int keeper_open_kernel(struct holt_home *home, struct keeper_parts *p, holt_error **reterr)
+{
+	int r = 0;
+
+	(void)pthread_mutex_lock(&home->boot_lock);
+	if (home->kernel_fd < 0) {
+		auto_fd kernel = FD_NONE;
+		auto_fd initrd = FD_NONE;
+
+		r = open_kernel(home, &kernel, &initrd, reterr);
+		if (r == 0) {
+			home->kernel_fd = take_fd(kernel);
+			home->initrd_fd = take_fd(initrd);
+		}
+	}
+	p->kernel_fd = home->kernel_fd;
+	p->initrd_fd = home->initrd_fd;
+	(void)pthread_mutex_unlock(&home->boot_lock);
 	return r;
 }
 

@@ -11,7 +11,7 @@
  * specification follows through the owner pipe, whose write end stays with the caller.
  */
 struct keeper_parts {
-	int kernel_fd;
+	int kernel_fd; /* lent by the home, like the next */
 	int initrd_fd;
 	int rootfs_fd;
 	int disk_fd;
@@ -32,7 +32,7 @@ void keeper_parts_done(struct keeper_parts *p);
 int keeper_choose_accel(
 	struct holt_home *home, const char *want, struct keeper_spec *spec, holt_error **reterr);
 
-/* The guest's kernel and initramfs. */
+/* The guest's kernel and initramfs, which the home opens once. */
 int keeper_open_kernel(struct holt_home *home, struct keeper_parts *p, holt_error **reterr);
 
 /* Start it for the directory @dir, both locks of which are held; from then on they are the keeper's

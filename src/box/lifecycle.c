@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "box/home_memory.h"
 #include "box/origin.h"
 #include "box/request.h"
 #include "base/banned.h"
@@ -86,32 +87,66 @@ static int check_cancel(const struct start_wish *w, holt_error **reterr)
 	return err_make(reterr, HOLT_ECANCELLED, "the start was cancelled");
 }
 
+/* The keeper and its machine have the locks now, and the box belongs to who has @owner_fd. */
+static void set_started(struct holt_box *b, int owner_fd)
+{
+	box_dir_close(&b->dir);
+	box_set_unstarted(b);
+	(void)fd_close(b->owner_fd); /* of the run before */
+	b->owner_fd = owner_fd;
+	b->ours = true;
+}
+
+static int start_machine(struct holt_box *b, struct keeper_parts *p, const struct start_wish *w,
+	const struct keeper_spec *spec, struct session **ret, holt_error **reterr)
+{
+	int r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr);
+
+	if (r < 0 || (r = check_cancel(w, reterr)) < 0 ||
+		(r = keeper_start(b->home, &b->dir, p, spec, reterr)) < 0)
+		return r;
+	set_started(b, take_fd(p->owner[1]));
+	return session_open(
+		b->home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), b->rec.id, ret, reterr);
+}
+
 static int start_parts(struct holt_box *b, struct keeper_parts *p, const struct start_wish *w,
 	struct session **ret, holt_error **reterr)
 {
 	struct keeper_spec spec = {0};
+	struct origin origin;
+	int owner_fd = FD_NONE;
 	int r = keeper_choose_accel(b->home, w->accel, &spec, reterr);
 
 	if (r < 0 || (r = take_locks(b, reterr)) < 0 ||
 		(r = keeper_open_kernel(b->home, p, reterr)) < 0 ||
-		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0)
+		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0 ||
+		(r = loop_start(b->home->loop, reterr)) < 0)
 		return r;
 	fill_spec(b, w, &spec);
-	origin_choose(b, w, p, &spec);
-	if ((r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
-		(r = check_cancel(w, reterr)) < 0 || (r = loop_start(b->home->loop, reterr)) < 0)
-		return r;
-	r = keeper_start(b->home, &b->dir, p, &spec, reterr);
-	if (r < 0)
-		return r;
-	/* The keeper and QEMU hold the locks now. */
-	box_dir_close(&b->dir);
-	box_set_unstarted(b);
-	(void)fd_close(b->owner_fd); /* of the run before */
-	b->owner_fd = take_fd(p->owner[1]);
-	b->ours = true;
-	return session_open(
-		b->home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), b->rec.id, ret, reterr);
+	origin_look(b, w, p, &spec, &origin);
+	if (origin_claim(b, &origin, &spec, ret, &owner_fd) == 0) {
+		set_started(b, owner_fd);
+	} else {
+		r = memory_make_room(b->home, reterr);
+		if (r < 0)
+			return r;
+		origin_clone(b, &origin, p, &spec);
+		r = start_machine(b, p, w, &spec, ret, reterr);
+	}
+	if (r == 0)
+		origin_refill(b, &origin, p);
+	return r;
+}
+
+void box_await_refill(struct holt_box *b)
+{
+	if (!b->refill)
+		return;
+	int unused = 0;
+	(void)job_wait(b->refill, HOLT_FOREVER, &unused, NULL);
+	job_free(b->refill);
+	b->refill = NULL;
 }
 
 /* Its program, and then its independence. */

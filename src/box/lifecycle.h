@@ -7,6 +7,7 @@
 #include "box/box_home.h"
 #include "box/box_record.h"
 #include "box/box_state.h"
+#include "box/keeper.h"
 #include "box/session.h"
 
 /*
@@ -52,6 +53,7 @@ struct holt_box {
 	int unstarted; /* atomic: it is we who hold the locks, and nothing runs */
 	int owner_fd; /* write end: the keeper ends the box when it closes */
 	bool ours; /* started attached through this handle */
+	struct holt_job *refill; /* starts spares for those that this handle took; or NULL */
 	pthread_mutex_t lock; /* of the sessions and of knocking */
 	struct session *session; /* NULL: not connected */
 	struct session_list *ended; /* earlier ones */
@@ -80,6 +82,8 @@ bool box_free_name(struct holt_home *home, const char *holder);
 /* lifecycle.c */
 int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
 	holt_error **reterr);
+/* Until the spares are started that this handle's starts were to replace. */
+void box_await_refill(struct holt_box *b);
 /* A borrowed session with the keeper, however far the box is; HOLT_ECLOSED where none lives. A
  * keeper that hangs is waited for at most @timeout_ms, or DOOR_WAIT_MS if that is less. */
 int box_reach(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr);
@@ -92,6 +96,10 @@ int box_connect(struct holt_box *b, uint64_t timeout_ms, struct session **ret, h
 int door_knock(int boxes, const char *id, uint64_t timeout_ms, struct loop *loop,
 	struct session **ret, holt_error **reterr);
 int door_kill(int boxes, const char *id);
+/* Claim the spare @id for the box of @spec. *ret_owner is then the owner's end of its pipe.
+ * HOLT_EBUSY where somebody else has it already. */
+int door_claim(int spares, const char *id, const struct keeper_spec *spec, struct loop *loop,
+	struct session **ret, int *ret_owner, holt_error **reterr);
 
 /* box_manage.c */
 int box_get(struct holt_home *home, const char *ref, struct holt_box **ret, holt_error **reterr);

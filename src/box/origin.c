@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   never started   a full template, with a copy of its disk; made where the shape is the default
+ *   never started   a spare; else a full template, with a copy of its disk, which is made where the
+ *                   shape is the default
  *   started before  a bare template, whose guest mounts the box's own disk; likewise
  *   anything else   a boot
  */
@@ -15,7 +16,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/disk_origin.h"
-#include "box/template.h"
+#include "box/spares.h"
 #include "vmm/disk.h"
 #include "base/banned.h"
 
@@ -31,15 +32,11 @@ static bool was_started(const struct box_dir *d)
 	return faccessat(d->fd, BOX_STATE_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
-static int find(const struct holt_box *b, const struct template_want *want, struct template *ret,
-	holt_error **reterr)
+static int find(
+	const struct holt_box *b, const struct origin *o, struct template *ret, holt_error **reterr)
 {
-	char key[TEMPLATE_KEY_LEN + 1];
-
-	if (is_default_shape(&b->rec))
-		return template_make(b->home, want, ret, reterr);
-	const int r = template_key(want, key, reterr);
-	return r < 0 ? r : template_open(b->home, key, ret, reterr);
+	return is_default_shape(&b->rec) ? template_make(b->home, &o->want, ret, reterr)
+					 : template_open(b->home, o->key, ret, reterr);
 }
 
 static int copy_disk(const struct box_dir *d, const struct template *t, holt_error **reterr)
@@ -75,34 +72,60 @@ static void explain(const struct holt_box *b, const holt_error *error, struct ke
 	(void)str_escape(spec->note, sizeof spec->note, text, strlen(text), false);
 }
 
-void origin_choose(struct holt_box *b, const struct start_wish *w, struct keeper_parts *p,
-	struct keeper_spec *spec)
+void origin_look(struct holt_box *b, const struct start_wish *w, const struct keeper_parts *p,
+	const struct keeper_spec *spec, struct origin *ret)
 {
 	const struct box_record *rec = &b->rec;
+
+	*ret = (struct origin){.want = {.image = rec->image,
+				       .rootfs_digest = rec->rootfs_digest,
+				       .bare = was_started(&b->dir),
+				       .memory_mib = rec->memory_mib,
+				       .cpus = rec->cpus,
+				       .disk_bytes = rec->disk_bytes,
+				       .kvm = spec->kvm,
+				       .tsc_khz = spec->tsc_khz,
+				       .kernel_fd = p->kernel_fd,
+				       .initrd_fd = p->initrd_fd,
+				       .rootfs_fd = p->rootfs_fd,
+				       .boot_timeout_ms = w->boot_timeout_ms,
+				       .cancel = w->cancel}};
+	if (w->no_template || !rec->rootfs_digest || template_key(&ret->want, ret->key, NULL) < 0)
+		ret->key[0] = 0;
+	else if (!ret->want.bare)
+		ret->spares = spares_wanted(b->home, rec->rootfs_digest);
+}
+
+int origin_claim(struct holt_box *b, const struct origin *o, const struct keeper_spec *spec,
+	struct session **ret, int *ret_owner)
+{
+	return o->spares ? spares_claim(b, o->key, spec, o->want.cancel, ret, ret_owner, NULL)
+			 : -HOLT_ENOT_FOUND;
+}
+
+void origin_clone(struct holt_box *b, const struct origin *o, struct keeper_parts *p,
+	struct keeper_spec *spec)
+{
 	struct template t = TEMPLATE_INIT;
 	auto_error error = NULL;
 
-	if (w->no_template || !rec->rootfs_digest)
+	if (!o->key[0])
 		return;
-	const struct template_want want = {.image = rec->image,
-		.rootfs_digest = rec->rootfs_digest,
-		.bare = was_started(&b->dir),
-		.memory_mib = rec->memory_mib,
-		.cpus = rec->cpus,
-		.disk_bytes = rec->disk_bytes,
-		.kvm = spec->kvm,
-		.tsc_khz = spec->tsc_khz,
-		.kernel_fd = p->kernel_fd,
-		.initrd_fd = p->initrd_fd,
-		.rootfs_fd = p->rootfs_fd,
-		.boot_timeout_ms = w->boot_timeout_ms,
-		.cancel = w->cancel};
-	int r = find(b, &want, &t, &error);
-	if (r == 0 && !want.bare)
+	int r = find(b, o, &t, &error);
+	if (r == 0 && !o->want.bare)
 		r = copy_disk(&b->dir, &t, &error);
 	if (r == 0)
-		use(&want, &t, p, spec);
+		use(&o->want, &t, p, spec);
 	else
 		explain(b, error, spec);
 	template_done(&t);
+}
+
+void origin_refill(struct holt_box *b, struct origin *o, struct keeper_parts *p)
+{
+	if (!o->spares)
+		return;
+	box_await_refill(b);
+	o->want.rootfs_fd = take_fd(p->rootfs_fd);
+	b->refill = spares_fill_later(b->home, &o->want, o->key, o->spares);
 }

@@ -156,7 +156,7 @@ static int build(
 	r = make_files(home, w, &d, &p, reterr);
 	if (r == 0)
 		r = run_machine(home, w, &d, &p, reterr);
-	p.kernel_fd = p.initrd_fd = p.rootfs_fd = FD_NONE;
+	p.rootfs_fd = FD_NONE;
 	keeper_parts_done(&p);
 	if (r == 0)
 		r = publish(home, w, &d, key, clock_mono_ms() - began_ms, reterr);

@@ -8,6 +8,7 @@
 #   $TEST_DIR     a directory per file, for anything; removed after the file
 #   $HOLT_HOME    a fresh home in it
 #   demo_image    imports the small busybox image as "demo", once per file
+#   debian_image  imports a Debian with bash and python3 as "debian", once per file
 #   image NAME    the same with another configuration or content, see tools/mkimage
 #   leftovers     fails when a process, box, socket or temporary file of it is left; runs after
 #                 every test
@@ -96,6 +97,15 @@ layout() {
 demo_image() {
 	[[ -e $TEST_DIR/demo ]] || image demo || return
 	: >"$TEST_DIR/demo"
+}
+
+# Made by `make setup`, and then there without network.
+debian_image() {
+	local layout
+	[[ ! -e $TEST_DIR/debian ]] || return 0
+	layout=$("$ROOT/tools/mkdebian") || return
+	holt image import "$layout" --name debian >/dev/null || return
+	: >"$TEST_DIR/debian"
 }
 
 # layout_config LAYOUT JQ-ARGUMENT...: change the image's configuration by jq, and every digest that

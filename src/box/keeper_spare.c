@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A spare: a clone that waits, paused, for somebody who wants a box.
+ *
+ *   BOOTING --setup_done--> READY: park (warms up) --done--> stop --> WAITING
+ *                                                                        | claimed by a knock
+ *   READY <--setup_done-- hello, setup with its new identity <-- cont -- BOOTING
+ *
+ * It has no owner and listens only while it waits, so that nobody finds one that is not ready. Its
+ * directory lies in spares/ until the claimer gives it the place of the box's own (spare.c). It
+ * ends by itself when its time is over or the host's memory gets scarce. Whatever goes wrong ends
+ * it: the claimer then does without.
+ */
+#include "box/keeper_inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/fsutil.h"
+#include "box/box_dir.h"
+#include "base/banned.h"
+
+#define LIFETIME_MS 600000 /* of one that nobody claims */
+#define LOOK_MS     5000 /* between two looks at the host's memory */
+#define MEMORY_PART 10 /* a tenth of the host's memory stays available, or the spare goes */
+#define MEMINFO_MAX 16384
+
+static void spare_look(uv_timer_t *timer);
+
+void spare_failed(struct keeper *k, const char *why)
+{
+	keeper_end(k, WIRE_END_HOST, EIO, "", "the spare is of no use: %s; last stage '%s'", why,
+		k->stage);
+}
+
+/* ---- getting ready ---- */
+
+static void on_stopped(const json_t *data, const holt_error *error, void *user)
+{
+	struct keeper *k = user;
+
+	(void)data;
+	if (k->state == KEEPER_ENDING)
+		return;
+	if (error) {
+		spare_failed(k, "it could not be paused");
+		return;
+	}
+	k->state = KEEPER_WAITING;
+	keeper_set_stage(k, "spare", 5);
+	(void)uv_timer_stop(&k->watchdog);
+	k->spare.until_ms = clock_mono_ms() + LIFETIME_MS;
+	(void)uv_timer_start(&k->retry, spare_look, LOOK_MS, LOOK_MS);
+	k->record.vmm_pid = k->machine->vm.proc.pid;
+	keeper_record(k, BOX_PAUSED);
+	if (clients_listen(k) < 0)
+		spare_failed(k, "it cannot listen");
+}
+
+static void on_warm(void *user, const struct wire_msg *msg)
+{
+	struct keeper *k = user;
+
+	if (!msg || !k->machine)
+		return; /* it is over anyway */
+	if (msg->op != WIRE_OP_done)
+		spare_failed(k, "it did not come to rest");
+	else if (qmp_command(&k->machine->qmp, "stop", NULL, on_stopped, k, NULL) < 0)
+		spare_failed(k, "it could not be paused");
+}
+
+void spare_begin(struct keeper *k, struct machine *m)
+{
+	k->state = KEEPER_READY;
+	relay_set_guest(k->relay, &m->guest);
+	if (relay_ask(k->relay, &(struct wire_msg){.op = WIRE_OP_park}, on_warm, k) < 0)
+		spare_failed(k, "it could not be asked to come to rest");
+}
+
+/* ---- waiting ---- */
+
+/* In KiB; 0 where it cannot be told. */
+static uint64_t meminfo(const char *text, const char *key)
+{
+	const char *line = strstr(text, key);
+
+	return line ? strtoull(line + strlen(key), NULL, 10) : 0;
+}
+
+static bool memory_is_scarce(void)
+{
+	auto_free char *text = NULL;
+
+	if (fs_read_file(AT_FDCWD, "/proc/meminfo", MEMINFO_MAX, &text, NULL) < 0)
+		return false;
+	return meminfo(text, "MemAvailable:") < meminfo(text, "MemTotal:") / MEMORY_PART;
+}
+
+static void spare_look(uv_timer_t *timer)
+{
+	struct keeper *k = timer->data;
+
+	if (k->state == KEEPER_WAITING &&
+		(clock_mono_ms() >= k->spare.until_ms || memory_is_scarce()))
+		keeper_end(k, WIRE_END_STOPPED, 0, "", "the spare is not needed any more");
+}
+
+/* ---- the claim ---- */
+
+static void on_running(const json_t *data, const holt_error *error, void *user)
+{
+	struct keeper *k = user;
+
+	(void)data;
+	if (error && k->state != KEEPER_ENDING)
+		spare_failed(k, "it could not go on");
+}
+
+/* What is the box's from now on. */
+static int adopt_spec(struct keeper *k, int owner_fd)
+{
+	struct keeper_spec spec;
+
+	if (keeper_spec_read(owner_fd, &spec, NULL) < 0 || spec.role != KEEPER_BOX)
+		return -EINVAL;
+	k->spec = spec;
+	k->log = BOX_LOG_INIT(KEEPER_FD_BOX, spec.log_bytes);
+	k->record.started_ns = clock_wall_ns();
+	k->started_us = clock_mono_us();
+	return 0;
+}
+
+void spare_claim(struct keeper *k, int owner_fd, int control_fd, int bulk_fd)
+{
+	/* All of the specification is in the pipe already, or nothing of it. */
+	int r = fd_nonblock(owner_fd);
+
+	if (r == 0)
+		r = adopt_spec(k, owner_fd);
+	const int watched = keeper_watch_owner(k, owner_fd);
+	const int added = client_add(k, control_fd, bulk_fd);
+	k->maker = added == 0 ? k->clients : NULL;
+	k->detached = false;
+	k->state = KEEPER_BOOTING;
+	k->machine->greeted = false;
+	keeper_set_stage(k, "claim", 5);
+	(void)uv_timer_stop(&k->retry);
+	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, SPARE_CLAIM_MS, 0);
+	if (r < 0 || watched < 0 || added < 0)
+		spare_failed(k, "it was claimed in a wrong way");
+	else if (qmp_command(&k->machine->qmp, "cont", NULL, on_running, k, NULL) < 0 ||
+		 machine_greet(k->machine) < 0)
+		spare_failed(k, "it could not go on");
+}
+
+void spare_remove_dir(struct keeper *k)
+{
+	char path[sizeof SPARES_DIR + sizeof k->spare.key];
+
+	(void)snprintf(path, sizeof path, SPARES_DIR "/%s", k->spare.key);
+	auto_fd dir = openat(KEEPER_FD_HOME, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	/* After a claim there is nothing, or what the box had before and its claimer did not come
+	 * to remove. */
+	if (dir >= 0)
+		(void)!box_dir_remove(dir, k->spare.id);
+}
