@@ -100,6 +100,10 @@ int template_remove(struct holt_home *home, const char *key);
 int template_prune(struct holt_home *home, uint64_t max_bytes, size_t *ret_n, uint64_t *ret_bytes,
 	holt_error **reterr);
 
+/* The same with the home's own budget, for who has just made one: this stays, since one that does
+ * not fit would be made again for each box. */
+void template_keep_budget(struct holt_home *home);
+
 /* What killed makers left. */
 void template_sweep(struct holt_home *home);
 

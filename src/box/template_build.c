@@ -219,7 +219,7 @@ static int make_locked(struct holt_home *home, const struct template_want *w, co
 		r = template_open(home, key, ret, reterr);
 	/* What was used longest ago makes room; that it could not is no reason to fail. */
 	if (r == 0)
-		(void)!template_prune(home, home->template_bytes, NULL, NULL, NULL);
+		template_keep_budget(home);
 	return r;
 }
 
