@@ -4,7 +4,7 @@
  * come to rest, has QEMU save the devices, and ends. What it leaves are the memory, the devices'
  * state and the disk of one moment, which belong together.
  *
- *   BOOTING --setup_done (bare: hello)--> park --done--> getfd, migrate --completed--> ENDING
+ *   BOOTING --setup_done (bare: hello)--> park --done--> migrate --completed--> ENDING
  *
  * The memory is not in the saved state: the file is the memory (x-ignore-shared). After "completed"
  * the machine stands still, so killing it loses nothing.
@@ -15,9 +15,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "vmm/migrate.h"
 #include "base/banned.h"
-
-#define STATE_NAME "state" /* QEMU's name for the descriptor */
 
 void freeze_failed(struct keeper *k, const char *why)
 {
@@ -37,24 +36,14 @@ int freeze_reset(struct keeper *k)
 	return -errnum;
 }
 
-static void on_migrating(const json_t *data, const holt_error *error, void *user)
-{
-	(void)data;
-	if (error)
-		freeze_failed(user, holt_error_message(error));
-}
-
-static void on_passed(const json_t *data, const holt_error *error, void *user)
+/* Once for each command. */
+static void on_asked(const json_t *data, const holt_error *error, void *user)
 {
 	struct keeper *k = user;
 
 	(void)data;
-	if (error)
+	if (error && k->state != KEEPER_ENDING)
 		freeze_failed(k, holt_error_message(error));
-	else if (!k->machine ||
-		 qmp_command(&k->machine->qmp, "migrate", "{\"uri\":\"fd:" STATE_NAME "\"}",
-			 on_migrating, k, NULL) < 0)
-		freeze_failed(k, "QEMU could not be asked to save it");
 }
 
 static void on_parked(void *user, const struct wire_msg *msg)
@@ -70,9 +59,8 @@ static void on_parked(void *user, const struct wire_msg *msg)
 		return;
 	}
 	keeper_set_stage(k, "save", 4);
-	if (qmp_command_fd(&k->machine->qmp, "getfd", "{\"fdname\":\"" STATE_NAME "\"}",
-		    KEEPER_FD_STATE, on_passed, k, NULL) < 0)
-		freeze_failed(k, "QEMU could not be given the file for its state");
+	if (migrate_freeze(&k->machine->qmp, KEEPER_FD_STATE, on_asked, k, NULL) < 0)
+		freeze_failed(k, "QEMU could not be asked to save it");
 }
 
 void freeze_begin(struct keeper *k, struct machine *m)
@@ -86,13 +74,14 @@ void freeze_begin(struct keeper *k, struct machine *m)
 
 void freeze_event(struct keeper *k, const char *name, const json_t *data)
 {
-	const char *status = NULL;
-
-	if (strcmp(name, "MIGRATION") != 0 || json_get_str(data, "status", &status, NULL) < 0 ||
-		!status)
-		return;
-	if (strcmp(status, "completed") == 0)
+	switch (migrate_progress(name, data)) {
+	case MIGRATE_DONE:
 		keeper_end(k, WIRE_END_FROZEN, 0, "", "the template is complete");
-	else if (strcmp(status, "failed") == 0)
+		break;
+	case MIGRATE_FAILED:
 		freeze_failed(k, "QEMU could not save it");
+		break;
+	case MIGRATE_NONE:
+		break;
+	}
 }

@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "vmm/migrate.h"
 #include "base/banned.h"
 
 #define BOOT_ATTEMPTS   2
@@ -410,6 +411,22 @@ static const struct qmp_ops monitor_ops = {.write = monitor_write, .on_event = m
 
 /* ---- start ---- */
 
+/* QEMU says why on its console, and ends. */
+static void on_restoring(const json_t *data, const holt_error *error, void *user)
+{
+	struct machine *m = user;
+
+	(void)data;
+	if (error && !m->ending)
+		tail_add(m->k, holt_error_message(error), strlen(holt_error_message(error)));
+}
+
+/* It wakes where the template came to rest: waiting for a hello. */
+static int machine_wake(struct machine *m)
+{
+	return migrate_restore(&m->qmp, on_restoring, m, NULL) < 0 ? -EIO : machine_greet(m);
+}
+
 static int machine_poll(struct machine *m, uv_poll_t *poll, int fd, uv_poll_cb fn)
 {
 	poll->data = m;
@@ -492,6 +509,6 @@ void machine_start(struct keeper *k)
 		_exit(1);
 	}
 	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, boot_limit_ms(k), 0);
-	if (k->origin == VM_CLONE && machine_greet(m) < 0)
-		boot_failed(k, EIO, "cannot send a hello to the guest");
+	if (k->origin == VM_CLONE && machine_wake(m) < 0)
+		boot_failed(k, EIO, "the monitor or the guest could not be reached");
 }
