@@ -2,6 +2,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,6 +47,33 @@ int fd_write_full(int fd, const void *data, size_t len)
 			return -errno;
 	}
 	return 0;
+}
+
+ssize_t fd_send(int fd, const void *data, size_t len, int passed)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = {.bytes = {0}};
+	/* A message takes pointers to non-const for historic reasons and is only read. */
+	union {
+		const void *in;
+		void *out;
+	} base = {.in = data};
+	struct iovec iov = {.iov_base = base.out, .iov_len = len};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (passed >= 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof control.bytes;
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof passed);
+		memcpy(CMSG_DATA(c), &passed, sizeof passed);
+	}
+	const ssize_t n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return n < 0 ? -errno : n;
 }
 
 int fd_nonblock(int fd)

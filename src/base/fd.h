@@ -29,6 +29,11 @@ static inline void fd_closep(const int *fd)
 ssize_t fd_read_full(int fd, void *data, size_t len) __attribute__((warn_unused_result));
 int fd_write_full(int fd, const void *data, size_t len) __attribute__((warn_unused_result));
 
+/* Send without waiting on a socket; @passed goes with the first byte, unless it is negative.
+ * Returns the count or -errno. */
+ssize_t fd_send(int fd, const void *data, size_t len, int passed)
+	__attribute__((warn_unused_result));
+
 int fd_nonblock(int fd) __attribute__((warn_unused_result));
 /* A connected pair of stream sockets, close-on-exec. */
 int fd_socketpair(int ret_fds[2]) __attribute__((warn_unused_result));

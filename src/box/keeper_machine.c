@@ -386,12 +386,12 @@ static void on_monitor(uv_poll_t *poll, int status, int events)
 	}
 }
 
-static int monitor_write(const void *data, size_t len, void *user)
+static int monitor_write(const void *data, size_t len, int fd, void *user)
 {
 	struct machine *m = user;
-	const ssize_t n = send(m->vm.qmp_fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	const ssize_t n = fd_send(m->vm.qmp_fd, data, len, fd);
 
-	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EIO;
+	return n == (ssize_t)len ? 0 : n < 0 ? (int)n : -EIO;
 }
 
 static void monitor_event(const char *name, const json_t *data, void *user)

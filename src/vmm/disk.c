@@ -18,7 +18,8 @@
 
 /*
  * Empty disks. mke2fs makes one per size into the cache ("disk-SIZE.ext4"), under a lock, in a
- * temporary file that is renamed when it is complete; a disk of a box is a sparse copy of it.
+ * temporary file that is renamed when it is complete; a disk of a box is a sparse copy of it, or of
+ * a template's disk.
  *
  * The file system is made for a quick first mount and a small footprint:
  * - inode tables are zero already (holes) and marked so: the guest starts no background zeroing;
@@ -147,15 +148,16 @@ static int blank_open(const char *cache_dir, uint64_t size_bytes, int *ret_fd, h
 	return 0;
 }
 
-static int disk_copy(int blank, int dirfd, const char *name, holt_error **reterr)
+/* @file is where it goes for now, @name what it is called in errors. */
+static int disk_copy(int source, int dirfd, const char *file, const char *name, holt_error **reterr)
 {
-	auto_fd fd = openat(dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	auto_fd fd = openat(dirfd, file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return fail(reterr, -errno, "create disk", name);
-	const int r = fs_copy_sparse(blank, fd);
+	const int r = fs_copy_sparse(source, fd);
 	if (r == 0)
 		return 0;
-	(void)unlinkat(dirfd, name, 0);
+	(void)unlinkat(dirfd, file, 0);
 	return fail(reterr, r, "write disk", name);
 }
 
@@ -176,7 +178,27 @@ int disk_create(const char *cache_dir, int dirfd, const char *name, uint64_t siz
 	}
 	int r = blank_open(cache_dir, size_bytes, &blank, reterr);
 	if (r == 0)
-		r = disk_copy(blank, dirfd, name, reterr);
+		r = disk_copy(blank, dirfd, name, name, reterr);
+	if (r < 0)
+		err_stage(reterr, "disk");
+	return r;
+}
+
+int disk_clone(int source_fd, int dirfd, const char *name, holt_error **reterr)
+{
+	auto_free char *temp = str_printf("%s.tmp", name);
+	if (!temp)
+		return err_nomem(reterr);
+	/* A copier that was killed leaves its half. */
+	int r = 0;
+	if (unlinkat(dirfd, temp, 0) < 0 && errno != ENOENT)
+		r = fail(reterr, -errno, "remove", temp);
+	if (r == 0)
+		r = disk_copy(source_fd, dirfd, temp, name, reterr);
+	if (r == 0 && renameat(dirfd, temp, dirfd, name) < 0) {
+		r = fail(reterr, -errno, "replace disk", name);
+		(void)unlinkat(dirfd, temp, 0);
+	}
 	if (r < 0)
 		err_stage(reterr, "disk");
 	return r;

@@ -13,4 +13,9 @@
 int disk_create(const char *cache_dir, int dirfd, const char *name, uint64_t size_bytes,
 	holt_error **reterr);
 
+/* Make @name a sparse copy of the open disk @source_fd (a template's), or replace the one that is
+ * there. The name never stands for half a copy, and a failure changes nothing. One caller at a time
+ * per @name. */
+int disk_clone(int source_fd, int dirfd, const char *name, holt_error **reterr);
+
 #endif

@@ -2,9 +2,12 @@
 #include "vmm/qemu.h"
 
 #include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "vmm/qemu_argv.h"
@@ -21,11 +24,17 @@
  *
  * All channels are socket pairs, because QEMU treats a full socket as "try later" while a full pipe
  * would stop its main loop. Called on the keeper's loop thread, which outlives the machine.
+ *
+ * A clone gets the template's memory and state for reading only and, as its whole environment, the
+ * object that makes it be content with that (openshim.c). It lies beside this program, the keeper.
  */
 
 #define QEMU_PROGRAM       "qemu-system-x86_64"
 #define FILE_SLACK_BYTES   (1024u * 1024u) /* room for the size limit above the disk's own size */
 #define VERSION_TIMEOUT_MS 5000
+#define SHIM_NAME          "holt-open.so"
+#define SHIM_ENV           "LD_PRELOAD=/proc/self/fd/15"
+#define FDS_MAX            16
 
 /* Both ends of every channel: [0] stays here, [1] goes to QEMU. */
 struct channels {
@@ -152,14 +161,72 @@ int qemu_version(const char *path, char **ret_version, holt_error **reterr)
 	return -HOLT_EUNSUPPORTED;
 }
 
-static int spawn(const struct vm_spec *spec, const struct channels *c, const char *program,
-	char *const *argv, struct proc *ret, holt_error **reterr)
+/* The shim lies beside the program that this is. */
+static int shim_open(int *ret_fd, holt_error **reterr)
 {
-	const struct proc_fd fds[] = {
+	char path[PATH_MAX + sizeof(SHIM_NAME)];
+	const ssize_t len = readlink("/proc/self/exe", path, PATH_MAX);
+	int fd = len < 0 ? -errno : -ENAMETOOLONG;
+
+	if (len > 0 && len < PATH_MAX) {
+		path[len] = '\0';
+		char *slash = strrchr(path, '/');
+		memcpy(slash ? slash + 1 : path, SHIM_NAME, sizeof(SHIM_NAME));
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0) {
+			*ret_fd = fd;
+			return 0;
+		}
+		fd = -errno;
+	}
+	const int r = err_errno(
+		reterr, -fd, "cannot open '" SHIM_NAME "', without which no template is used");
+	err_object(reterr, SHIM_NAME);
+	err_hint(reterr, "install holt again: the file belongs beside holt-keeper");
+	return r;
+}
+
+/* What a clone gets cannot be written to, and is what its shape says: QEMU would only find out by
+ * a bus error. */
+static int clone_check(const struct vm_spec *spec, holt_error **reterr)
+{
+	const int files[] = {spec->memory_fd, spec->state_fd};
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		const int flags = fcntl(files[i], F_GETFL);
+		if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY)
+			return err_make(reterr, HOLT_EINTERNAL,
+				"a template's file is not open for reading only");
+	}
+	if (fstat(spec->memory_fd, &st) < 0)
+		return err_errno(reterr, errno, "cannot look at the template's memory");
+	if (st.st_size != (off_t)spec->memory_mib << 20) {
+		err_make(reterr, HOLT_EIO, "the template's memory has %lld bytes instead of %lld",
+			(long long)st.st_size, (long long)spec->memory_mib << 20);
+		err_hint(reterr, "remove the template; it is built again when it is needed");
+		return -HOLT_EIO;
+	}
+	return 0;
+}
+
+static uint64_t max_file_bytes(const struct vm_spec *spec)
+{
+	const uint64_t memory = spec->origin == VM_FREEZE ? (uint64_t)spec->memory_mib << 20 : 0;
+
+	return (spec->disk_bytes > memory ? spec->disk_bytes : memory) + FILE_SLACK_BYTES;
+}
+
+/* Fill @fds with what the machine gets and return how many that are. */
+static size_t list_fds(const struct vm_spec *spec, const struct channels *c, int shim,
+	struct proc_fd fds[static FDS_MAX])
+{
+	const bool clone = spec->origin == VM_CLONE;
+	const struct proc_fd all[] = {
 		{c->console[1], STDOUT_FILENO},
 		{c->console[1], STDERR_FILENO},
-		{spec->kernel_fd, QEMU_FD_KERNEL},
-		{spec->initrd_fd, QEMU_FD_INITRD},
+		{clone ? FD_NONE : spec->kernel_fd, QEMU_FD_KERNEL},
+		{clone ? FD_NONE : spec->initrd_fd, QEMU_FD_INITRD},
 		{spec->rootfs_fd, QEMU_FD_ROOTFS},
 		{spec->disk_fd, QEMU_FD_DISK},
 		{c->control[1], QEMU_FD_CONTROL},
@@ -168,14 +235,43 @@ static int spawn(const struct vm_spec *spec, const struct channels *c, const cha
 		{c->net[1], QEMU_FD_NET},
 		{spec->lock_fd, QEMU_FD_LOCK},
 		{c->qmp[1], QEMU_FD_QMP},
+		{spec->origin == VM_COLD ? FD_NONE : spec->memory_fd, QEMU_FD_MEMORY},
+		{clone ? spec->state_fd : FD_NONE, QEMU_FD_STATE},
+		{shim, QEMU_FD_SHIM},
 	};
+	size_t n = 0;
+
+	_Static_assert(sizeof(all) / sizeof(all[0]) <= FDS_MAX, "more descriptors than room");
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (all[i].from >= 0)
+			fds[n++] = all[i];
+	}
+	return n;
+}
+
+static int spawn(const struct vm_spec *spec, const struct channels *c, const char *program,
+	char *const *argv, struct proc *ret, holt_error **reterr)
+{
+	static const char *const clone_env[] = {SHIM_ENV, NULL};
+	const bool clone = spec->origin == VM_CLONE;
+	struct proc_fd fds[FDS_MAX];
+	auto_fd shim = FD_NONE;
+	int r = 0;
+
+	if (clone)
+		r = clone_check(spec, reterr);
+	if (clone && r == 0)
+		r = shim_open(&shim, reterr);
+	if (r < 0)
+		return r;
 	const struct proc_spec proc = {
 		.path = program,
 		.argv = (const char *const *)argv,
+		.env = clone ? clone_env : NULL,
 		.fds = fds,
-		.n_fds = sizeof(fds) / sizeof(fds[0]),
+		.n_fds = list_fds(spec, c, shim, fds),
 		.flags = PROC_DEATHSIG | PROC_NEWNET | PROC_NOPRIVS | PROC_NOCORE,
-		.max_file_bytes = spec->disk_bytes + FILE_SLACK_BYTES,
+		.max_file_bytes = max_file_bytes(spec),
 	};
 
 	return proc_spawn(&proc, ret, reterr);

@@ -23,6 +23,12 @@
  * Console: none. A machine that dies in its start is silent, so a second attempt is made with
  * @loud, where the serial port speaks from the first instruction on (and under TCG costs an exit
  * per character). A virtio console would cost each start 50 ms, for a text that nobody reads.
+ *
+ * Templates. The memory of one is a file: shared while it is made (VM_FREEZE), private in a clone
+ * of it (VM_CLONE), which needs neither kernel nor initramfs, since both are in that memory; they
+ * are left out, because QEMU would read and keep them. Which network card address was frozen is of
+ * no interest, as the agent sets the box's own. A clone waits for "migrate-incoming" (migrate.h):
+ * that the memory is not in the stream can only be said through the monitor, not by an option.
  */
 
 #define ARGS_MAX         96 /* words of a command line; a fixed set, far below this */
@@ -31,6 +37,9 @@
 #define SERIAL_PORTS_MAX 4 /* ports of the virtio console: 0 is unused, two lanes, one to spare */
 #define ROOTFS_SET       1 /* QEMU's own numbers for sets of one descriptor each */
 #define DISK_SET         2
+
+/* The network card's address in every template. */
+static const uint8_t template_mac[] = {0x02, 0x68, 0x6f, 0x6c, 0x74, 0x01};
 
 struct args {
 	char **words;
@@ -72,12 +81,18 @@ static void args_opt(struct args *a, const char *option, const char *fmt, ...)
 	args_add(a, value);
 }
 
+/* A template has the devices of its clones, so it never speaks. */
+static bool has_serial(const struct vm_spec *spec)
+{
+	return spec->loud && spec->origin == VM_COLD;
+}
+
 char *qemu_kernel_cmdline(const struct vm_spec *spec)
 {
 	auto_buf b = BUF_INIT(CMDLINE_MAX);
 	int r = 0;
 
-	if (spec->loud)
+	if (has_serial(spec))
 		r |= buf_appends(&b, "console=ttyS0 earlyprintk=serial,ttyS0 ignore_loglevel");
 	else
 		r |= buf_appends(&b, "quiet");
@@ -97,6 +112,8 @@ char *qemu_kernel_cmdline(const struct vm_spec *spec)
 		 * never ends on a busy host, so the answer is given. */
 		r |= buf_printf(&b, " tsc_early_khz=%u tsc=reliable", spec->tsc_khz);
 	}
+	if (spec->origin == VM_FREEZE && spec->bare)
+		r |= buf_appends(&b, " " QEMU_BARE_ENV);
 	if (r < 0)
 		return NULL;
 	return str_dup((const char *)b.data);
@@ -106,8 +123,9 @@ static void add_machine(struct args *a, const struct vm_spec *spec)
 {
 	args_opt(a, "-machine",
 		"microvm,acpi=on,pit=on,pic=off,rtc=on,pcie=off,usb=off,"
-		"isa-serial=%s,x-option-roms=off,dump-guest-core=off",
-		spec->loud ? "on" : "off");
+		"isa-serial=%s,x-option-roms=off,dump-guest-core=off%s",
+		has_serial(spec) ? "on" : "off",
+		spec->origin == VM_COLD ? "" : ",memory-backend=memory");
 	if (spec->kvm) {
 		args_opt(a, "-accel", "kvm");
 		args_opt(a, "-cpu", "host");
@@ -119,6 +137,12 @@ static void add_machine(struct args *a, const struct vm_spec *spec)
 	}
 	args_opt(a, "-smp", "%u", spec->cpus);
 	args_opt(a, "-m", "%uM", spec->memory_mib);
+	if (spec->origin != VM_COLD) {
+		args_opt(a, "-object",
+			"memory-backend-file,id=memory,size=%uM,mem-path=" QEMU_MEMORY_PATH
+			",share=%s",
+			spec->memory_mib, spec->origin == VM_FREEZE ? "on" : "off");
+	}
 	args_opt(a, "-rtc", "base=utc,clock=host");
 	args_opt(a, "-global", "virtio-mmio.force-legacy=false");
 	if (!spec->kvm) {
@@ -137,7 +161,7 @@ static void add_kernel(struct args *a, const char *cmdline)
 
 static void add_console(struct args *a, const struct vm_spec *spec)
 {
-	if (spec->loud) {
+	if (has_serial(spec)) {
 		args_opt(a, "-chardev", "socket,id=console,fd=%d", QEMU_FD_CONSOLE);
 		args_opt(a, "-serial", "chardev:console");
 	}
@@ -178,7 +202,7 @@ static void add_disks(struct args *a)
 
 static void add_network(struct args *a, const struct vm_spec *spec)
 {
-	const uint8_t *m = spec->mac;
+	const uint8_t *m = spec->origin == VM_COLD ? spec->mac : template_mac;
 
 	args_opt(a, "-netdev", "dgram,id=net,local.type=fd,local.str=%d", QEMU_FD_NET);
 	args_opt(a, "-device", "virtio-net-device,netdev=net,mac=%02x:%02x:%02x:%02x:%02x:%02x",
@@ -223,7 +247,10 @@ int qemu_argv_build(const struct vm_spec *spec, char ***ret_argv, holt_error **r
 	args_opt(&a, "-sandbox",
 		"on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
 	add_machine(&a, spec);
-	add_kernel(&a, cmdline);
+	if (spec->origin == VM_CLONE)
+		args_opt(&a, "-incoming", "defer");
+	else
+		add_kernel(&a, cmdline);
 	add_console(&a, spec);
 	add_monitor(&a);
 	args_opt(&a, "-device", "virtio-serial-device,id=ports,max_ports=%d", SERIAL_PORTS_MAX);

@@ -20,8 +20,14 @@ enum qemu_fd {
 	QEMU_FD_CONSOLE = 9,
 	QEMU_FD_NET = 10,
 	QEMU_FD_LOCK = 11,
-	QEMU_FD_QMP = 12
+	QEMU_FD_QMP = 12,
+	QEMU_FD_MEMORY = 13,
+	QEMU_FD_STATE = 14,
+	QEMU_FD_SHIM = 15 /* see openshim.c, which closes it */
 };
+
+/* How QEMU gets at a template's memory: its loader takes paths only. */
+#define QEMU_MEMORY_PATH "/proc/self/fd/13"
 
 /* Names of the two ports and serial numbers of the two disks, as the agent looks for them. The
  * port names are also in the wire protocol, which this folder must not include; a test compares. */
@@ -30,13 +36,18 @@ enum qemu_fd {
 #define QEMU_SERIAL_ROOTFS "rootfs"
 #define QEMU_SERIAL_DISK   "disk"
 
+/* What the kernel command line of a bare template says to the agent; in the wire protocol too. */
+#define QEMU_BARE_ENV "holt_bare=1"
+
 /* Shapes a machine may have; microvm itself allows 288 cpus, ours is a limit against nonsense. */
 #define QEMU_MEMORY_MIN_MIB 128
 #define QEMU_MEMORY_MAX_MIB (1024 * 1024)
 #define QEMU_CPUS_MAX       64
 
 /* The words for @spec, argv[0] included, as a NULL-terminated list (strv_free). Fails with
- * HOLT_EINVALID for a shape outside the limits, or for lack of memory. */
+ * HOLT_EINVALID for a shape outside the limits, or for lack of memory. With VM_FREEZE they are the
+ * same for every box of a shape, with VM_CLONE they differ from those in nothing that a guest can
+ * see. */
 int qemu_argv_build(const struct vm_spec *spec, char ***ret_argv, holt_error **reterr);
 
 /* The kernel command line alone, in fresh memory; NULL for lack of memory. */

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -32,6 +33,7 @@ struct qmp_command {
 	const char *name;
 	char *line;
 	size_t len;
+	int fd; /* borrowed; FD_NONE */
 	int64_t id;
 	qmp_reply_fn fn;
 	void *user;
@@ -169,7 +171,7 @@ static int send_next(struct qmp *q, holt_error **reterr)
 
 	if (q->state != QMP_STATE_READY || q->sent || !c)
 		return 0;
-	const int r = q->ops->write(c->line, c->len, q->user);
+	const int r = q->ops->write(c->line, c->len, c->fd, q->user);
 	if (r < 0)
 		return err_errno(reterr, -r, "cannot write to QEMU's monitor");
 	q->sent = true;
@@ -177,14 +179,15 @@ static int send_next(struct qmp *q, holt_error **reterr)
 }
 
 /* Queue a new command, which *ret borrows. */
-static int command_new(struct qmp *q, const char *name, const char *arguments, qmp_reply_fn fn,
-	void *user, struct qmp_command **ret, holt_error **reterr)
+static int command_new(struct qmp *q, const char *name, const char *arguments, int fd,
+	qmp_reply_fn fn, void *user, struct qmp_command **ret, holt_error **reterr)
 {
 	struct qmp_command *c = mem_zalloc(sizeof *c);
 
 	if (!c)
 		return err_nomem(reterr);
-	*c = (struct qmp_command){.name = name, .id = ++q->last_id, .fn = fn, .user = user};
+	*c = (struct qmp_command){
+		.name = name, .fd = fd, .id = ++q->last_id, .fn = fn, .user = user};
 	c->line = str_printf("{\"execute\":\"%s\",\"id\":%lld%s%s}\n", name, (long long)c->id,
 		arguments ? ",\"arguments\":" : "", arguments ? arguments : "");
 	if (!c->line) {
@@ -221,8 +224,8 @@ static int command_refused(int r, const char *name, holt_error **reterr)
 	return r;
 }
 
-int qmp_command(struct qmp *q, const char *name, const char *arguments, qmp_reply_fn fn, void *user,
-	holt_error **reterr)
+int qmp_command_fd(struct qmp *q, const char *name, const char *arguments, int fd, qmp_reply_fn fn,
+	void *user, holt_error **reterr)
 {
 	struct qmp_command *c = NULL;
 
@@ -234,7 +237,7 @@ int qmp_command(struct qmp *q, const char *name, const char *arguments, qmp_repl
 		err_make(reterr, HOLT_EBUSY, "%zu commands wait for QEMU already", q->n_commands);
 		return command_refused(-HOLT_EBUSY, name, reterr);
 	}
-	int r = command_new(q, name, arguments, fn, user, &c, reterr);
+	int r = command_new(q, name, arguments, fd, fn, user, &c, reterr);
 	if (r < 0)
 		return command_refused(r, name, reterr);
 	r = send_next(q, reterr);
@@ -243,6 +246,12 @@ int qmp_command(struct qmp *q, const char *name, const char *arguments, qmp_repl
 		return broken(q, r, reterr);
 	}
 	return 0;
+}
+
+int qmp_command(struct qmp *q, const char *name, const char *arguments, qmp_reply_fn fn, void *user,
+	holt_error **reterr)
+{
+	return qmp_command_fd(q, name, arguments, FD_NONE, fn, user, reterr);
 }
 
 /* ---- the connection ---- */

@@ -38,8 +38,9 @@ void qmp_message_done(struct qmp_message *m);
 typedef void (*qmp_reply_fn)(const json_t *data, const holt_error *error, void *user);
 
 struct qmp_ops {
-	/* Write all of one command, which fits into an empty socket: 0 or -errno. */
-	int (*write)(const void *data, size_t len, void *user);
+	/* Write all of one command, which fits into an empty socket, and with its first byte the
+	 * descriptor @fd, unless that is negative: 0 or -errno. */
+	int (*write)(const void *data, size_t len, int fd, void *user);
 	/* Something happened in the machine ("STOP", "SHUTDOWN", ...); @name is plain upper case
 	 * text, @data may be NULL. May be NULL; may call what a qmp_reply_fn may. */
 	void (*on_event)(const char *name, const json_t *data, void *user);
@@ -81,5 +82,9 @@ int qmp_feed(struct qmp *q, const void *data, size_t len, holt_error **reterr);
  * from inside this call. */
 int qmp_command(struct qmp *q, const char *name, const char *arguments, qmp_reply_fn fn, void *user,
 	holt_error **reterr);
+
+/* The same with a descriptor for QEMU ("getfd"), which is borrowed until the command's end. */
+int qmp_command_fd(struct qmp *q, const char *name, const char *arguments, int fd, qmp_reply_fn fn,
+	void *user, holt_error **reterr);
 
 #endif

@@ -23,12 +23,12 @@ struct vm_spec {
 	enum vm_origin origin;
 	bool bare; /* with VM_FREEZE: the guest shall wait before it mounts its disk */
 	bool kvm; /* use hardware virtualization; otherwise TCG */
-	bool loud; /* serial console from the first instruction on (slow under TCG) */
+	bool loud; /* with VM_COLD: serial console from the first instruction on (slow under TCG) */
 	uint32_t memory_mib;
 	uint32_t cpus;
 	uint32_t tsc_khz; /* host TSC, 0 = unknown */
-	uint8_t mac[6];
-	int kernel_fd; /* all borrowed; the caller closes them after start */
+	uint8_t mac[6]; /* with VM_COLD; others have a fixed one, until the agent changes it */
+	int kernel_fd; /* all borrowed; the caller closes them after start; none with VM_CLONE */
 	int initrd_fd;
 	int rootfs_fd; /* squashfs, read-only */
 	int disk_fd; /* ext4 image, O_RDWR */

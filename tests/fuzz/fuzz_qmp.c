@@ -35,13 +35,15 @@ struct owner {
 	unsigned nr;
 };
 
-static int on_write(const void *data, size_t len, void *user)
+static int on_write(const void *data, size_t len, int fd, void *user)
 {
 	struct heard *h = user;
 
 	REQUIRE(!h->over && len > 0 && len <= QMP_COMMAND_MAX);
 	REQUIRE(((const char *)data)[len - 1] == '\n');
 	h->writes++;
+	/* Only the last one has a descriptor. */
+	REQUIRE((fd >= 0) == (h->writes == COMMANDS + 1));
 	/* The first is not one of ours. */
 	REQUIRE(h->writes <= h->replies + 2 && h->writes <= COMMANDS + 1);
 	return 0;
@@ -81,7 +83,8 @@ static struct heard talk(const uint8_t *data, size_t size, size_t piece)
 	REQUIRE(qmp_init(&q, &ops, &h, NULL) == 0);
 	for (unsigned i = 0; i < COMMANDS; i++) {
 		owners[i] = (struct owner){.h = &h, .nr = i};
-		REQUIRE(qmp_command(&q, "stop", NULL, on_reply, &owners[i], NULL) == 0);
+		REQUIRE(qmp_command_fd(&q, "stop", NULL, i + 1 < COMMANDS ? -1 : 0, on_reply,
+				&owners[i], NULL) == 0);
 	}
 	for (size_t at = 0; at < size && h.result == 0; at += piece) {
 		auto_error error = NULL;

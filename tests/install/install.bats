@@ -118,6 +118,7 @@ example() {
 
 @test "the keeper lies beside the library, and nothing else of ours is outside the known places" {
 	[[ -x $LIBDIR/holt/holt-keeper ]]
+	[[ -f $LIBDIR/holt/holt-open.so ]]
 	[[ -x $BINDIR/holt ]]
 	run -0 readelf -d "$BINDIR/holt"
 	if [[ $output =~ $HOLT_BUILD ]]; then

@@ -3,10 +3,15 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,11 +153,122 @@ START_TEST(many_makers_share_one_cache)
 }
 END_TEST
 
+static int source_disk(void)
+{
+	auto_error e = NULL;
+	const int r = disk_create(cache, dirfd_, "template", SIZE, &e);
+
+	ck_assert_msg(r == 0, "%s", holt_error_message(e));
+	const int fd = openat(dirfd_, "template", O_RDONLY | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+static ino_t inode_of(const char *name)
+{
+	struct stat st;
+
+	ck_assert_int_eq(fstatat(dirfd_, name, &st, 0), 0);
+	return st.st_ino;
+}
+
+START_TEST(clone_makes_or_replaces)
+{
+	auto_error e = NULL;
+	const int source = source_disk();
+
+	ck_assert_int_eq(fs_write_atomic(dirfd_, "a.tmp", "half", 4, 0600), 0);
+	ck_assert_int_eq(disk_clone(source, dirfd_, "a", &e), 0);
+	assert_good("a");
+	const ino_t first = inode_of("a");
+	ck_assert_int_eq(fs_write_atomic(dirfd_, "b", "another disk", 12, 0600), 0);
+	ck_assert_int_eq(disk_clone(source, dirfd_, "b", &e), 0);
+	assert_good("b");
+	/* Writing to a copy changes neither the source nor another copy. */
+	const int fd = openat(dirfd_, "b", O_WRONLY | O_CLOEXEC);
+	ck_assert_int_eq(pwrite(fd, "xxxx", 4, EXT4_MAGIC), 4);
+	close(fd);
+	assert_good("template");
+	assert_good("a");
+	ck_assert_uint_eq(inode_of("a"), first);
+	ck_assert_int_ne(faccessat(dirfd_, "a.tmp", F_OK, 0), 0);
+	ck_assert_int_ne(faccessat(dirfd_, "b.tmp", F_OK, 0), 0);
+	close(source);
+}
+END_TEST
+
+/* In a child with a limit for files that is below the disk's size, but above what is copied first.
+ */
+static void clone_fails(int source, const char *name)
+{
+	const pid_t pid = fork();
+
+	if (pid == 0) {
+		const struct rlimit lim = {SIZE / 2, SIZE / 2};
+		auto_error e = NULL;
+		(void)signal(SIGXFSZ, SIG_IGN);
+		if (setrlimit(RLIMIT_FSIZE, &lim) < 0)
+			_exit(2);
+		if (disk_clone(source, dirfd_, name, &e) >= 0)
+			_exit(3);
+		if (holt_error_errno(e) != EFBIG || strcmp(holt_error_stage(e), "disk") != 0)
+			_exit(4);
+		_exit(strcmp(holt_error_object(e), name) == 0 ? 0 : 5);
+	}
+	int status = -1;
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+
+START_TEST(clone_that_fails_changes_nothing)
+{
+	const int source = source_disk();
+
+	clone_fails(source, "a");
+	ck_assert_int_ne(faccessat(dirfd_, "a", F_OK, 0), 0);
+	ck_assert_int_eq(disk_clone(source, dirfd_, "a", NULL), 0);
+	const ino_t before = inode_of("a");
+	clone_fails(source, "a");
+	ck_assert_uint_eq(inode_of("a"), before);
+	assert_good("a");
+	ck_assert_int_ne(faccessat(dirfd_, "a.tmp", F_OK, 0), 0);
+	close(source);
+}
+END_TEST
+
+/* With a full file system: the typed error and its hint, and the space is free again. */
+START_TEST(clone_without_space)
+{
+	auto_free char *mnt = str_printf("%s/small", dir);
+	auto_error e = NULL;
+	const int source = source_disk();
+
+	ck_assert_int_eq(mkdir(mnt, 0700), 0);
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("tmpfs", mnt, "tmpfs", 0, "size=64k") < 0) {
+		fprintf(stderr, "no tmpfs for this user: only the size limit is tested\n");
+		close(source);
+		return;
+	}
+	const int small = open(mnt, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_eq(disk_clone(source, small, "a", &e), -HOLT_ELIMIT);
+	ck_assert_int_eq(holt_error_errno(e), ENOSPC);
+	ck_assert_str_ne(holt_error_hint(e), "");
+	struct statvfs st;
+	ck_assert_int_eq(fstatvfs(small, &st), 0);
+	ck_assert_uint_eq(st.f_bfree, st.f_blocks);
+	close(small);
+	close(source);
+	ck_assert_int_eq(umount2(mnt, MNT_DETACH), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {disk_is_sparse_and_clean, existing_disk_is_never_overwritten,
 		odd_sizes_are_refused, leftover_of_a_killed_maker_is_replaced,
-		many_makers_share_one_cache};
+		many_makers_share_one_cache, clone_makes_or_replaces,
+		clone_that_fails_changes_nothing, clone_without_space};
 	Suite *s = suite_create("disk");
 	TCase *c = tcase_create("disk");
 

@@ -25,22 +25,30 @@ static const struct vm_spec typical = {.memory_mib = 512,
 	.lock_fd = 45,
 	.disk_bytes = UINT64_C(10) << 30};
 
-/* One word a line. With HOLT_GOLDEN_UPDATE=1 the file is written instead of compared. */
-static void golden(const char *name, const struct vm_spec *spec)
+/* One word a line. */
+static char *words(const struct vm_spec *spec)
 {
 	auto_buf text = BUF_INIT(GOLDEN_MAX);
-	auto_free char *path = str_printf("%s/%s", GOLDEN_DIR, name);
-	auto_free char *want = NULL;
 	char **argv = NULL;
 
 	ck_assert_int_eq(qemu_argv_build(spec, &argv, NULL), 0);
 	for (size_t i = 0; argv[i]; i++)
 		ck_assert_int_eq(buf_printf(&text, "%s\n", argv[i]), 0);
 	strv_free(argv);
+	return str_dup((char *)text.data);
+}
+
+/* With HOLT_GOLDEN_UPDATE=1 the file is written instead of compared. */
+static void golden(const char *name, const struct vm_spec *spec)
+{
+	auto_free char *path = str_printf("%s/%s", GOLDEN_DIR, name);
+	auto_free char *text = words(spec);
+	auto_free char *want = NULL;
+
 	if (getenv("HOLT_GOLDEN_UPDATE"))
-		ck_assert_int_eq(fs_write_atomic(AT_FDCWD, path, text.data, text.len, 0644), 0);
+		ck_assert_int_eq(fs_write_atomic(AT_FDCWD, path, text, strlen(text), 0644), 0);
 	ck_assert_int_eq(fs_read_file(AT_FDCWD, path, GOLDEN_MAX, &want, NULL), 0);
-	ck_assert_str_eq((char *)text.data, want);
+	ck_assert_str_eq(text, want);
 }
 
 START_TEST(command_lines_are_as_written_down)
@@ -55,6 +63,37 @@ START_TEST(command_lines_are_as_written_down)
 	spec.cpus = 4;
 	spec.memory_mib = 2048;
 	golden("qemu-kvm.txt", &spec);
+	spec = typical;
+	spec.origin = VM_FREEZE;
+	golden("qemu-freeze.txt", &spec);
+	spec.bare = true;
+	golden("qemu-bare.txt", &spec);
+	spec.origin = VM_CLONE;
+	golden("qemu-clone.txt", &spec);
+}
+END_TEST
+
+/* A template is found by these words, so they are the same for all boxes of a shape. */
+START_TEST(templates_do_not_depend_on_the_box)
+{
+	static const enum vm_origin origins[] = {VM_FREEZE, VM_CLONE};
+
+	for (size_t i = 0; i < sizeof(origins) / sizeof(origins[0]); i++) {
+		struct vm_spec one = typical;
+		one.origin = origins[i];
+		struct vm_spec other = one;
+		other.mac[5] ^= 0xff;
+		other.loud = true;
+		other.memory_fd = 46;
+		other.state_fd = 47;
+		other.disk_bytes *= 2;
+		auto_free char *a = words(&one);
+		auto_free char *b = words(&other);
+		ck_assert_str_eq(a, b);
+		other.memory_mib++;
+		auto_free char *c = words(&other);
+		ck_assert_str_ne(a, c);
+	}
 }
 END_TEST
 
@@ -90,6 +129,15 @@ START_TEST(ports_are_those_of_the_wire)
 {
 	ck_assert_int_eq(QEMU_PORT_CONTROL, WIRE_PORT_CONTROL);
 	ck_assert_int_eq(QEMU_PORT_BULK, WIRE_PORT_BULK);
+	ck_assert_str_eq(QEMU_BARE_ENV, WIRE_BARE_ENV);
+}
+END_TEST
+
+START_TEST(the_path_of_the_memory_is_its_descriptor)
+{
+	auto_free char *path = str_printf("/proc/self/fd/%d", QEMU_FD_MEMORY);
+
+	ck_assert_str_eq(path, QEMU_MEMORY_PATH);
 }
 END_TEST
 
@@ -129,6 +177,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {command_lines_are_as_written_down,
+		templates_do_not_depend_on_the_box, the_path_of_the_memory_is_its_descriptor,
 		shapes_outside_the_limits_are_refused, ports_are_those_of_the_wire,
 		unknown_tsc_is_not_claimed, lack_of_memory_is_an_error};
 	Suite *s = suite_create("qemu_argv");

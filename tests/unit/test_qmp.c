@@ -28,6 +28,7 @@ struct talk {
 	char heard[8192];
 	int write_result;
 	unsigned writes;
+	int fd; /* of the last one */
 	bool done_in_callback;
 	bool command_in_callback;
 };
@@ -39,12 +40,13 @@ static void hear(struct talk *t, const char *text)
 	(void)snprintf(t->heard + len, sizeof t->heard - len, "%s\n", text);
 }
 
-static int on_write(const void *data, size_t len, void *user)
+static int on_write(const void *data, size_t len, int fd, void *user)
 {
 	struct talk *t = user;
 	const size_t have = strlen(t->out);
 
 	t->writes++;
+	t->fd = fd;
 	if (t->write_result < 0)
 		return t->write_result;
 	ck_assert_uint_lt(have + len, sizeof t->out);
@@ -162,6 +164,24 @@ START_TEST(one_command_at_a_time)
 	qmp_done(&t.q);
 	ck_assert_str_eq(t.heard, "event STOP -\nreply {}\n"
 				  "reply error: the connection to QEMU's monitor ended\n");
+}
+END_TEST
+
+START_TEST(a_descriptor_goes_with_its_own_command)
+{
+	struct talk t;
+
+	begin_ready(&t);
+	ck_assert_int_lt(t.fd, 0);
+	command(&t, "stop");
+	ck_assert_int_eq(qmp_command_fd(&t.q, "getfd", "{}", 77, on_reply, &t, NULL), 0);
+	command(&t, "cont");
+	ck_assert_int_lt(t.fd, 0);
+	ck_assert_int_eq(feed(&t, RETURN(2)), 0);
+	ck_assert_int_eq(t.fd, 77);
+	ck_assert_int_eq(feed(&t, REFUSE(3, "GenericError", "no")), 0);
+	ck_assert_int_lt(t.fd, 0);
+	qmp_done(&t.q);
 }
 END_TEST
 
@@ -435,7 +455,8 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {a_conversation_split_at_every_byte, byte_by_byte,
-		one_command_at_a_time, answers_out_of_order_end_it, refusals_are_typed_and_escaped,
+		one_command_at_a_time, a_descriptor_goes_with_its_own_command,
+		answers_out_of_order_end_it, refusals_are_typed_and_escaped,
 		refused_capabilities_end_it, nonsense_ends_it, nothing_comes_before_the_greeting,
 		lines_are_bounded, nesting_bombs, a_flood_of_events_takes_no_memory,
 		commands_are_bounded, failed_writes, callbacks_may_command_and_end,
