@@ -4,6 +4,7 @@
 #include "boot.h"
 #include "op_box.h"
 #include "op_exec.h"
+#include "op_park.h"
 #include "op_sys.h"
 
 #include <errno.h>
@@ -215,9 +216,14 @@ static void take_hello(struct agent *a, const struct wire_hello *h)
 {
 	struct agent_fail f;
 
-	if (a->state != AGENT_GREETING) {
+	/* Perhaps this is a clone now, and a new host. */
+	if (a->state == AGENT_PARKED) {
+		say_hello(a);
+	} else if (a->state != AGENT_GREETING) {
 		agent_die(a, "second hello from the host");
-	} else if (h->magic != WIRE_MAGIC) {
+		return;
+	}
+	if (h->magic != WIRE_MAGIC) {
 		agent_die(a, "the host speaks another protocol (magic %08x)", h->magic);
 	} else if (h->version < WIRE_OLDEST || h->oldest > WIRE_VERSION) {
 		(void)agent_fail_set(&f, WIRE_FAIL_INVALID, 0, "hello", AGENT_BUILD,
@@ -237,6 +243,10 @@ static void dispatch(struct agent *a, const struct wire_msg *msg)
 		agent_die(a, "%s before hello", wire_op_name(msg->op));
 		return;
 	}
+	if (a->state == AGENT_PARKED && msg->op != WIRE_OP_hello) {
+		agent_die(a, "%s while parked", wire_op_name(msg->op));
+		return;
+	}
 	switch (msg->op) {
 	case WIRE_OP_hello:
 		take_hello(a, &msg->hello);
@@ -252,6 +262,9 @@ static void dispatch(struct agent *a, const struct wire_msg *msg)
 		break;
 	case WIRE_OP_freeze:
 		box_freeze(a, msg);
+		break;
+	case WIRE_OP_park:
+		park_machine(a, msg->stream);
 		break;
 	case WIRE_OP_stats:
 		box_stats(a, msg->stream);
@@ -296,6 +309,8 @@ static bool serve_lane(struct agent *a, struct lane *l, const char *name)
 			agent_die(a, "%s lane: %s", name, rc == -EPIPE ? "closed" : strerror(-rc));
 		else if (st != WIRE_MORE)
 			agent_die(a, "%s lane: %s", name, wire_status_name(st));
+		else if (a->state == AGENT_PARKED && l->kind == WIRE_BULK && lane_has_input(l))
+			agent_die(a, "%s lane: bytes while parked", name);
 		return l->readable;
 	}
 	return false;
@@ -342,6 +357,8 @@ static void reap(struct agent *a)
 			a->childless = pid < 0 && errno == ECHILD;
 			return;
 		}
+		if (pid == a->late_pid)
+			a->late_pid = 0;
 		exec_reaped(a, pid, status);
 	}
 }
@@ -463,8 +480,11 @@ static int take_fd(const char *arg)
 
 int main(int argc, char **argv)
 {
-	static struct agent agent = {
-		.epoll_fd = -EBADF, .kmsg_fd = -EBADF, .disk_fd = -EBADF, .cgroup_fd = -EBADF};
+	static struct agent agent = {.epoll_fd = -EBADF,
+		.kmsg_fd = -EBADF,
+		.disk_fd = -EBADF,
+		.cgroup_fd = -EBADF,
+		.card_fd = -EBADF};
 	struct agent *a = &agent;
 	int control_fd = -EBADF;
 	int bulk_fd = -EBADF;
@@ -474,6 +494,7 @@ int main(int argc, char **argv)
 	a->queue_end = &a->queue;
 	a->freezing.watch.fd = -EBADF;
 	a->fake = argc == 4 && strcmp(argv[1], "--fake") == 0;
+	a->bare = park_is_bare();
 	if (a->fake) {
 		a->kmsg_fd = 2;
 		control_fd = take_fd(argv[2]);

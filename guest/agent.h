@@ -22,6 +22,8 @@ struct watch {
 /* Modules that may wait; see sys_load_late. */
 #define AGENT_LATE_MAX 16
 
+#define AGENT_DEVICE_MAX 16 /* names of devices, with their NUL; as long as a link's may be */
+
 /* A request to freeze that is not answered yet. */
 struct freezing {
 	uint32_t stream;
@@ -33,14 +35,26 @@ enum agent_state {
 	AGENT_GREETING, /* hello sent, the host's not seen */
 	AGENT_FRESH, /* no setup yet */
 	AGENT_READY, /* takes execs */
+	AGENT_PARKED, /* a template, or just restored from one: waits for a hello */
 	AGENT_LEAVING, /* shutdown: waits for what runs until leave_us */
 	AGENT_OVER /* the loop ends */
+};
+
+/* How far the root of the machine is. */
+enum agent_mounts {
+	AGENT_MOUNTED_NOTHING,
+	AGENT_MOUNTED_IMAGE, /* all but what needs the disk */
+	AGENT_MOUNTED_DISK
 };
 
 struct agent {
 	enum agent_state state;
 	bool fake; /* a plain process on the host, for tests */
-	bool mounted;
+	bool bare; /* shall be parked before it sees its disk */
+	enum agent_mounts mounts;
+	char disk_device[AGENT_DEVICE_MAX]; /* its path; "" = not looked for yet */
+	char card[AGENT_DEVICE_MAX]; /* the link of the network card, if card_fd is there */
+	int card_fd; /* a socket to ask and change it by; -EBADF = not looked for yet */
 	int epoll_fd;
 	int kmsg_fd;
 	int disk_fd; /* root of the mounted disk */
@@ -48,6 +62,7 @@ struct agent {
 	int late[AGENT_LATE_MAX]; /* modules that are loaded once the machine is ready */
 	uint32_t n_late;
 	uint64_t late_us; /* not before this */
+	pid_t late_pid; /* the child that loads them, 0 = none */
 	uint64_t leave_us;
 	uint64_t wake_us; /* earliest deadline of an exec, 0 = none; may be too early */
 	bool failed; /* ended for a reason that is not the host's wish */

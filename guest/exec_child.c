@@ -64,10 +64,17 @@ static void reset_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void become_guest_process(void)
+void exec_child_settle(bool fake)
 {
-	(void)setpriority(PRIO_PROCESS, 0, 0);
-	(void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){NOFILE_SOFT, NOFILE_HARD});
+	(void)setsid();
+	(void)umask(0022);
+	reset_signals();
+	if (fake) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	} else {
+		(void)setpriority(PRIO_PROCESS, 0, 0);
+		(void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){NOFILE_SOFT, NOFILE_HARD});
+	}
 }
 
 static int make_directories(char *path)
@@ -306,15 +313,9 @@ void exec_child_run(const struct exec_child *c)
 		(void)cgroup_enter(c->cgroup_fd);
 	take_descriptors(c);
 	(void)syscall(SYS_close_range, REPORT_FD + 1, ~0u, 0);
-	(void)setsid();
+	exec_child_settle(c->fake);
 	if (tty)
 		(void)ioctl(0, TIOCSCTTY, 0);
-	(void)umask(0022);
-	reset_signals();
-	if (c->fake)
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	else
-		become_guest_process();
 
 	if (exec_user_find(&c->req->user, &user, &f) < 0)
 		fail(&f);

@@ -13,6 +13,8 @@ struct exec_child {
 	int report_fd; /* takes one struct agent_fail; closed by a successful exec */
 };
 
+/* What every child does before it runs a program of the image: signals, session, limits. */
+void exec_child_settle(bool fake);
 void exec_child_run(const struct exec_child *c) __attribute__((noreturn));
 
 #endif

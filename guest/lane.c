@@ -36,6 +36,11 @@ void lane_done(struct lane *l)
 	*l = (struct lane){.fd = -EBADF};
 }
 
+void lane_rest(struct lane *l, bool sockets)
+{
+	l->live = sockets;
+}
+
 int lane_fill(struct lane *l)
 {
 	while (l->readable && l->in_tail - l->in_head < l->in_need && l->in_tail < l->in_cap) {
@@ -76,6 +81,11 @@ static enum wire_status make_way(struct lane *l, size_t need)
 		l->in_cap = cap;
 	}
 	return WIRE_MORE;
+}
+
+bool lane_has_input(const struct lane *l)
+{
+	return l->in_tail > l->in_head;
 }
 
 enum wire_status lane_next(struct lane *l, struct wire_msg *ret_msg)

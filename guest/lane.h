@@ -33,11 +33,16 @@ struct lane {
 /* Returns 0 or -ENOMEM. Takes @fd. */
 int lane_init(struct lane *l, enum wire_lane kind, int fd, size_t in_cap, size_t out_cap);
 void lane_done(struct lane *l);
+/* Whoever is at the other end may go and another come; until that one has said something, the end
+ * of the stream is none. Not so for @sockets, which end once. */
+void lane_rest(struct lane *l, bool sockets);
 
 /* Read until the frame at the front is whole, or nothing is left to read: 0, or -errno; -EPIPE for
  * the end of the stream. What is read beyond that frame is little, since a port gives 4 KiB at a
  * time; so next to nothing of the input is ever moved to make way. */
 int lane_fill(struct lane *l);
+/* Is there anything that lane_next has not taken? */
+bool lane_has_input(const struct lane *l);
 /* Decode the next frame; slices in *ret_msg live until the next lane_fill. */
 enum wire_status lane_next(struct lane *l, struct wire_msg *ret_msg);
 

@@ -4,13 +4,13 @@
 #include "cgroup.h"
 #include "guest_mem.h"
 #include "guest_proc.h"
+#include "identity.h"
 #include "mount.h"
 #include "op_box.h"
 #include "op_exec.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/random.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,13 +31,12 @@
 /*
  * What concerns the machine itself: becoming one (setup), answering pings, ending.
  *
- * setup may come again, after the machine was restored from a frozen one: clock, random numbers and
- * names are then set anew, mounts stay.
+ * setup comes again in a clone, see op_park.c: clock, random numbers, names and address are then
+ * set anew, in this order, mounts stay.
  */
 
-#define LATE_US      1000000 /* from ready to the modules that nothing waits for, if it is idle then */
-#define HOSTNAME_MAX 64 /* as the kernel has it */
-#define KILL_ROUNDS  64 /* generations of children that are killed at the end of a --fake agent */
+#define LATE_US     1000000 /* from ready to the modules that nothing waits for, if it is idle then */
+#define KILL_ROUNDS 64 /* generations of children that are killed at the end of a --fake agent */
 
 void sys_set_clock(struct agent *a, uint64_t wall_ns)
 {
@@ -46,26 +45,6 @@ void sys_set_clock(struct agent *a, uint64_t wall_ns)
 
 	if (wall_ns && !a->fake && clock_settime(CLOCK_REALTIME, &ts) < 0)
 		agent_log(a, AGENT_LOG_WARN, "cannot set the clock: %s", strerror(errno));
-}
-
-static void seed_random(struct agent *a, const struct wire_bytes *seed)
-{
-	union {
-		struct rand_pool_info info;
-		char room[sizeof(struct rand_pool_info) + WIRE_SEED_SIZE];
-	} u = {.info = {.buf_size = WIRE_SEED_SIZE, .entropy_count = WIRE_SEED_SIZE * 8}};
-	const int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
-
-	if (seed->len != WIRE_SEED_SIZE) {
-		agent_log(a, AGENT_LOG_WARN, "the host sent no usable random seed");
-	} else {
-		memcpy(u.info.buf, seed->data, WIRE_SEED_SIZE);
-		if (fd < 0 || ioctl(fd, RNDADDENTROPY, &u) < 0 || ioctl(fd, RNDRESEEDCRNG) < 0)
-			agent_log(a, AGENT_LOG_WARN, "cannot seed the random numbers: %s",
-				strerror(errno));
-	}
-	if (fd >= 0)
-		(void)close(fd);
 }
 
 /* Bring up the loopback device. */
@@ -109,108 +88,75 @@ static void settle_memory(const struct agent *a)
 	cgroup_keep_reserve(a->cgroup_fd, available);
 }
 
-/* Does the file hold just this? */
-static bool has_text(int dir_fd, const char *name, const char *text)
+int sys_mount_image(struct agent *a, struct agent_fail *f)
 {
-	char have[512];
-	const size_t len = strlen(text);
-	const int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-	if (fd < 0)
-		return false;
-	const ssize_t n = read(fd, have, sizeof(have));
-	(void)close(fd);
-	return n == (ssize_t)len && memcmp(have, text, len) == 0;
-}
-
-/* A symlink in this place is the image's own arrangement and left alone. */
-static void put_text(struct agent *a, int dir_fd, const char *name, mode_t mode, const char *text)
-{
-	const int fd = openat(dir_fd, name,
-		O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
-
-	if (fd < 0 || write(fd, text, strlen(text)) < 0)
-		agent_log(a, AGENT_LOG_WARN, "cannot write '/etc/%s': %s", name, strerror(errno));
-	if (fd >= 0)
-		(void)close(fd);
-}
-
-/* The files follow the names only when these change, so that later edits in the box stay. */
-static void put_names(struct agent *a, const char *hostname, const char *machine_id)
-{
-	char text[512];
-
-	(void)mkdir("/etc", 0755);
-	const int dir_fd = open("/etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir_fd < 0) {
-		agent_log(a, AGENT_LOG_WARN, "cannot open '/etc': %s", strerror(errno));
-		return;
-	}
-	(void)snprintf(text, sizeof(text), "%s\n", hostname);
-	if (*hostname && !has_text(dir_fd, "hostname", text)) {
-		put_text(a, dir_fd, "hostname", 0644, text);
-		(void)snprintf(text, sizeof(text),
-			"127.0.0.1\tlocalhost\n"
-			"::1\tlocalhost ip6-localhost ip6-loopback\n"
-			"127.0.1.1\t%s\n",
-			hostname);
-		put_text(a, dir_fd, "hosts", 0644, text);
-	}
-	(void)snprintf(text, sizeof(text), "%s\n", machine_id);
-	if (*machine_id && !has_text(dir_fd, "machine-id", text))
-		put_text(a, dir_fd, "machine-id", 0444, text);
-	(void)close(dir_fd);
-}
-
-static int set_names(struct agent *a, const struct wire_setup *req, struct agent_fail *f)
-{
-	char hostname[HOSTNAME_MAX + 1];
-	char machine_id[WIRE_MACHINE_ID_LEN + 1];
-
-	if (agent_copy_str(hostname, sizeof(hostname), &req->hostname) < 0 ||
-		strpbrk(hostname, " \t\r\n/"))
-		return agent_fail_set(f, WIRE_FAIL_INVALID, 0, "names", "hostname",
-			"the host name is not usable");
-	if (agent_copy_str(machine_id, sizeof(machine_id), &req->machine_id) < 0)
-		return agent_fail_set(f, WIRE_FAIL_INVALID, 0, "names", "machine-id",
-			"the machine id is longer than %d digits", WIRE_MACHINE_ID_LEN);
-	if (*hostname && sethostname(hostname, strlen(hostname)) < 0)
-		return agent_fail_set(
-			f, WIRE_FAIL_INVALID, errno, "names", hostname, "cannot set the host name");
-	put_names(a, hostname, machine_id);
-	return 0;
-}
-
-static int prepare(struct agent *a, struct agent_fail *f)
-{
-	if (a->mounted)
+	if (a->fake || a->mounts >= AGENT_MOUNTED_IMAGE)
 		return 0;
-	const int rc = mount_root(a, f);
+	const int rc = mount_image(a, f);
 	if (rc < 0)
 		return rc;
-	a->mounted = true;
+	a->mounts = AGENT_MOUNTED_IMAGE;
 	start_loopback(a);
 	settle_memory(a);
 	return 0;
+}
+
+int sys_mount_bare(struct agent *a, struct agent_fail *f)
+{
+	const int rc = sys_mount_image(a, f);
+
+	return rc < 0 || a->fake || a->mounts == AGENT_MOUNTED_DISK ? rc : mount_forget_disk(a, f);
+}
+
+static int mount_all(struct agent *a, struct agent_fail *f)
+{
+	int rc = sys_mount_image(a, f);
+
+	if (rc < 0 || a->mounts == AGENT_MOUNTED_DISK)
+		return rc;
+	rc = mount_disk(a, f);
+	if (rc == 0)
+		a->mounts = AGENT_MOUNTED_DISK;
+	return rc;
 }
 
 void sys_prepare(struct agent *a)
 {
 	struct agent_fail f;
 
-	if (!a->fake && a->state != AGENT_OVER)
-		(void)prepare(a, &f);
+	if (a->fake || a->state == AGENT_OVER)
+		return;
+	if (a->bare)
+		(void)sys_mount_image(a, &f);
+	else
+		(void)mount_all(a, &f);
 }
 
 static int become_machine(struct agent *a, const struct wire_setup *req, struct agent_fail *f)
 {
 	sys_set_clock(a, req->wall_ns);
-	seed_random(a, &req->seed);
-	const int rc = prepare(a, f);
+	int rc = identity_seed(&req->seed, f);
+	if (rc == 0)
+		rc = mount_all(a, f);
 	if (rc < 0)
 		return rc;
 	agent_stage(a, "names");
-	return set_names(a, req, f);
+	return identity_take(a, req, f);
+}
+
+static void load_late(struct agent *a)
+{
+	for (uint32_t i = 0; i < a->n_late; i++)
+		if (syscall(SYS_finit_module, a->late[i], "", 0) < 0 && errno != EEXIST)
+			agent_log(a, AGENT_LOG_WARN, "cannot load a late module: %s",
+				strerror(errno));
+}
+
+static void forget_late(struct agent *a)
+{
+	for (uint32_t i = 0; i < a->n_late; i++)
+		(void)close(a->late[i]);
+	a->n_late = 0;
 }
 
 void sys_load_late(struct agent *a)
@@ -220,17 +166,22 @@ void sys_load_late(struct agent *a)
 
 	if (pid == 0) {
 		(void)setpriority(PRIO_PROCESS, 0, 19);
-		for (uint32_t i = 0; i < a->n_late; i++)
-			if (syscall(SYS_finit_module, a->late[i], "", 0) < 0 && errno != EEXIST)
-				agent_log(a, AGENT_LOG_WARN, "cannot load a late module: %s",
-					strerror(errno));
+		load_late(a);
 		_exit(0);
 	}
 	if (pid < 0)
 		agent_log(a, AGENT_LOG_WARN, "cannot fork for late modules: %s", strerror(-pid));
-	for (uint32_t i = 0; i < a->n_late; i++)
-		(void)close(a->late[i]);
-	a->n_late = 0;
+	a->late_pid = pid < 0 ? 0 : pid;
+	forget_late(a);
+}
+
+void sys_finish_late(struct agent *a)
+{
+	if (a->late_pid > 0)
+		(void)waitpid(a->late_pid, NULL, 0);
+	a->late_pid = 0;
+	load_late(a);
+	forget_late(a);
 }
 
 void sys_setup(struct agent *a, const struct wire_setup *req)
@@ -305,17 +256,24 @@ static void kill_children(void)
 	}
 }
 
-void sys_end(struct agent *a)
+void sys_kill_all(struct agent *a)
 {
-	(void)lane_flush(&a->control);
 	if (a->fake) {
 		exec_signal_all(a, SIGKILL);
 		kill_children();
-		_exit(a->failed);
+		return;
 	}
 	(void)kill(-1, SIGKILL);
 	while (waitpid(-1, NULL, 0) > 0)
 		;
+}
+
+void sys_end(struct agent *a)
+{
+	(void)lane_flush(&a->control);
+	sys_kill_all(a);
+	if (a->fake)
+		_exit(a->failed);
 	mount_end(a);
 	/* The machine is told to end on a reset as well, should it have no power switch. */
 	(void)reboot(RB_POWER_OFF);

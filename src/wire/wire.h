@@ -95,7 +95,8 @@ enum wire_fail_class {
 	WIRE_FAIL_PAUSED = 8, /* not while the box is paused */
 	/* Of the keeper: */
 	WIRE_FAIL_NO_EXEC = 9, /* no exec of that number is kept */
-	WIRE_FAIL_BUSY = 10, /* another client has the exec */
+	WIRE_FAIL_BUSY =
+		10, /* another client has the exec; of the agent: not while something runs */
 	WIRE_FAIL_ENDING = 11, /* the box is ending */
 	WIRE_FAIL_NO_SPACE = 12 /* not while the host's disk is full */
 };

@@ -372,9 +372,9 @@ __attribute__((unused)) static int count_fds(pid_t pid)
 	return n;
 }
 
-static void machine_open(void)
+static void machine_open_as(const char *agent)
 {
-	ck_assert_int_eq(setenv("HOLT_AGENT", TEST_AGENT, 1), 0);
+	ck_assert_int_eq(setenv("HOLT_AGENT", agent, 1), 0);
 	c = (struct client){.vm = VM_INIT};
 	for (int l = 0; l < 2; l++) {
 		c.in[l].data = malloc(FRAME_CAP);
@@ -384,6 +384,11 @@ static void machine_open(void)
 	holt_error *error = NULL;
 	ck_assert_msg(
 		vm_engine_fake.start(&spec, &c.vm, &error) == 0, "%s", holt_error_message(error));
+}
+
+static void machine_open(void)
+{
+	machine_open_as(TEST_AGENT);
 }
 
 static void hello(uint16_t version, uint16_t oldest)

@@ -29,12 +29,13 @@
 
 /* One message of each operation; the fields have values that no other order or width would give. */
 static const struct wire_msg samples[] = {
-	MSG(hello, 0, .magic = WIRE_MAGIC, .version = 1, .oldest = 1,
+	MSG(hello, 0, .magic = WIRE_MAGIC, .version = 3, .oldest = 2,
 		.features = 0x1122334455667788, .build = STR("holt")),
 	MSG(stage, 0, .name = STR("rootfs")),
-	MSG(setup, 0, .wall_ns = 1700000000123456789, .mac = {(const uint8_t *)"\x02hol\x01\x02", 6},
+	MSG(setup, 0, .wall_ns = 1700000000123456789,
 		.seed = STR("0123456789abcdef0123456789abcdef"), .hostname = STR("box"),
-		.machine_id = STR("00112233445566778899aabbccddeeff")),
+		.machine_id = STR("00112233445566778899aabbccddeeff"),
+		.mac = STR("\x02hol\x01\x02")),
 	MSG(setup_done, 0, .uptime_us = 1234567),
 	MSG(ping, 0, .token = 0x0102030405060708),
 	MSG(pong, 0, .token = 0x0102030405060708),
@@ -47,6 +48,7 @@ static const struct wire_msg samples[] = {
 	MSG(stats, 7, .flags = 0x01020304),
 	MSG(stats_reply, 7, .uptime_us = 1, .cpu_us = 2, .memory_used = 3, .memory_total = 4,
 		.disk_used = 5, .disk_total = 0x0102030405060708, .processes = 6, .execs = 7),
+	MSG(park, 8, .flags = 0x01020304),
 	MSG(exec, 5, .flags = WIRE_EXEC_STDIN, .timeout_ms = 30000, .out_credit = 262144,
 		.rows = 24, .cols = 80, .pids_max = 4096, .replay = 65536, .user = STR("al:wheel"),
 		.cwd = STR("/w"), .argv = STRS("sh\0-c\0exit 3\0", 3),
@@ -60,7 +62,7 @@ static const struct wire_msg samples[] = {
 	MSG(exit, 5, .kind = WIRE_SIGNALED, .code = 9, .flags = WIRE_EXIT_TIMED_OUT,
 		.duration_us = 1000001),
 	MSG(ready, 0, .vmm_us = 1, .hello_us = 2, .ready_us = 3, .vmm_pid = 4, .attempts = 5,
-		.accel = STR("tcg")),
+		.accel = STR("tcg"), .origin = STR("clone"), .note = STR("why")),
 	MSG(ended, 0, .reason = WIRE_END_VM_CRASHED, .code = 137, .flags = WIRE_EXIT_OOM,
 		.errnum = 11, .stage = STR("run"), .text = STR("gone"), .hint = STR("look")),
 	MSG(gap, 5, .channel = WIRE_STDOUT, .bytes = 0x0102030405060708),
@@ -82,6 +84,7 @@ static enum wire_side side_of(const struct wire_msg *m)
 	case WIRE_OP_shutdown:
 	case WIRE_OP_freeze:
 	case WIRE_OP_stats:
+	case WIRE_OP_park:
 	case WIRE_OP_exec:
 	case WIRE_OP_signal:
 	case WIRE_OP_credit: /* the sample grants stdout */
@@ -251,6 +254,7 @@ static const struct {
 	{WIRE_OP_done, "hc"},
 	{WIRE_OP_stats, "gk"},
 	{WIRE_OP_stats_reply, "hc"},
+	{WIRE_OP_park, "gk"},
 	{WIRE_OP_exec, "gk"},
 	{WIRE_OP_started, "hc"},
 	{WIRE_OP_signal, "gk"},
