@@ -48,6 +48,7 @@ extern const struct cli_verb verb_run;
 extern const struct cli_verb verb_start;
 extern const struct cli_verb verb_stats;
 extern const struct cli_verb verb_stop;
+extern const struct cli_verb verb_template;
 extern const struct cli_verb verb_unpause;
 extern const struct cli_verb verb_version;
 extern const struct cli_verb verb_wait;
@@ -63,6 +64,9 @@ int cli_usage(int status, const char *verb, const char *fmt, ...)
 /* cli_usage for what getopt_long refused: @c is '?' or ':'. */
 int cli_bad_option(int status, const char *verb, int c, char **argv);
 
+/* From now on nothing is told of what the user waits for. */
+void cli_be_quiet(void);
+
 /* Flush stdout and tell a failure to write. Returns CLI_OK or CLI_FAILED. */
 int cli_finish(void);
 
@@ -71,6 +75,8 @@ int cli_finish_with(int status);
 
 /* Numbers as users write them; return 0 or -1. "512m", "2g", "1048576": bytes, at least 1. */
 int cli_parse_bytes(const char *text, uint64_t *ret);
+/* The same of memory, in whole MiB, at least 1. */
+int cli_parse_mib(const char *text, uint32_t *ret);
 /* "10", "1.5", "90s", "2m", "1h": milliseconds, at least 1. */
 int cli_parse_duration_ms(const char *text, uint64_t *ret);
 /* The same, but "0" is HOLT_NO_GRACE. */

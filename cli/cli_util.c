@@ -153,6 +153,16 @@ int cli_parse_bytes(const char *text, uint64_t *ret)
 	return bytes ? 0 : -1;
 }
 
+int cli_parse_mib(const char *text, uint32_t *ret)
+{
+	uint64_t bytes = 0;
+
+	if (cli_parse_bytes(text, &bytes) < 0 || bytes >> 20 == 0 || bytes >> 20 > UINT32_MAX)
+		return -1;
+	*ret = (uint32_t)(bytes >> 20);
+	return 0;
+}
+
 int cli_parse_duration_ms(const char *text, uint64_t *ret)
 {
 	static const struct unit units[] = {

@@ -14,6 +14,7 @@ static struct run {
 	holt_box_options box;
 	const char *image;
 	const char *entrypoint[2];
+	int no_template;
 	int rm;
 } run = {.args = {.exec = HOLT_EXEC_OPTIONS_INIT}, .box = HOLT_BOX_OPTIONS_INIT};
 
@@ -24,6 +25,7 @@ enum {
 	OPT_HOSTNAME,
 	OPT_LOG_SIZE,
 	OPT_NAME,
+	OPT_NO_TEMPLATE,
 	OPT_RM,
 	OPT_STOP_SIGNAL,
 	OPT_STOP_TIMEOUT
@@ -32,16 +34,6 @@ enum {
 static int bad(const char *what, const char *value)
 {
 	return exec_args_bad(&run.args, what, value);
-}
-
-static int set_memory(const char *text)
-{
-	uint64_t bytes = 0;
-
-	if (cli_parse_bytes(text, &bytes) < 0 || bytes >> 20 == 0 || bytes >> 20 > UINT32_MAX)
-		return bad("--memory is not a size such as 512m or 2g:", text);
-	run.box.memory_mib = (uint32_t)(bytes >> 20);
-	return 0;
 }
 
 static int set_stop_signal(const char *text)
@@ -59,7 +51,9 @@ static int take_box_option(int c)
 {
 	switch (c) {
 	case 'm':
-		return set_memory(optarg);
+		return cli_parse_mib(optarg, &run.box.memory_mib) < 0
+			       ? bad("--memory is not a size such as 512m or 2g:", optarg)
+			       : 0;
 	case OPT_CPUS:
 		return cli_parse_count(optarg, &run.box.cpus) < 0
 			       ? bad("--cpus is not a whole number:", optarg)
@@ -103,6 +97,9 @@ static int take_option(int c, char **argv)
 		run.entrypoint[0] = *optarg ? optarg : NULL;
 		run.args.exec.entrypoint = run.entrypoint;
 		return 0;
+	case OPT_NO_TEMPLATE:
+		run.no_template = 1;
+		return 0;
 	case OPT_RM:
 		run.rm = 1;
 		return 0;
@@ -127,6 +124,7 @@ static int parse(int argc, char **argv)
 		{"log-size", required_argument, NULL, OPT_LOG_SIZE},
 		{"memory", required_argument, NULL, 'm'},
 		{"name", required_argument, NULL, OPT_NAME},
+		{"no-template", no_argument, NULL, OPT_NO_TEMPLATE},
 		{"pids-limit", required_argument, NULL, OPT_PIDS_LIMIT},
 		{"replay-size", required_argument, NULL, OPT_REPLAY_SIZE},
 		{"publish", required_argument, NULL, 'p'}, {"rm", no_argument, NULL, OPT_RM},
@@ -157,7 +155,8 @@ static int start(struct foreground *f, holt_box *box, holt_error **reterr)
 	const int detach = f->detach;
 
 	options.cancel = f->cancel;
-	options.flags = detach ? HOLT_START_DETACHED : 0;
+	options.flags = (detach ? HOLT_START_DETACHED : 0) |
+			(run.no_template ? HOLT_START_NO_TEMPLATE : 0);
 	if (holt_box_start(box, &options, detach ? NULL : &program, reterr) < 0)
 		return -1;
 	if (!detach) {
@@ -216,6 +215,8 @@ const struct cli_verb verb_run = {
 		"      --log-size SIZE     newest output that is kept for 'holt logs' (10m)\n"
 		"  -m, --memory SIZE       at least 128m (512m)\n"
 		"      --name NAME         call the box so, and keep it\n"
+		"      --no-template       boot, also where it could begin as a copy of a "
+		"template\n"
 		"      --pids-limit N      processes and threads at once (4096)\n"
 		"      --replay-size SIZE  newest output kept for who attaches (256k)\n"
 		"      --rm                remove the box at the end all the same\n"

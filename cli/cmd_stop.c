@@ -5,17 +5,25 @@
 #include <getopt.h>
 #include <signal.h>
 
-static int stop_box(holt_box *box, const void *grace_ms, holt_error **reterr)
+struct ending {
+	uint64_t grace_ms;
+	uint32_t start_flags;
+};
+
+static int stop_box(holt_box *box, const void *user, holt_error **reterr)
 {
-	return holt_box_stop(box, *(const uint64_t *)grace_ms, reterr);
+	const struct ending *e = user;
+
+	return holt_box_stop(box, e->grace_ms, reterr);
 }
 
-static int restart_box(holt_box *box, const void *grace_ms, holt_error **reterr)
+static int restart_box(holt_box *box, const void *user, holt_error **reterr)
 {
+	const struct ending *e = user;
 	holt_start_options options = HOLT_START_OPTIONS_INIT;
 
-	options.flags = HOLT_START_DETACHED;
-	const int r = stop_box(box, grace_ms, reterr);
+	options.flags = e->start_flags;
+	const int r = stop_box(box, e, reterr);
 	return r < 0 ? r : holt_box_start(box, &options, NULL, reterr);
 }
 
@@ -24,31 +32,38 @@ static int kill_box(holt_box *box, const void *number, holt_error **reterr)
 	return holt_box_kill(box, *(const int *)number, reterr);
 }
 
-/* stop and restart: the same options. */
-static int end_main(const char *verb, cli_box_fn act, int argc, char **argv)
+/* stop and restart, which has one more option. */
+static int end_main(
+	const char *verb, const struct option *options, cli_box_fn act, int argc, char **argv)
 {
-	static const struct option options[] = {{"timeout", required_argument, NULL, 't'}, {0}};
-	uint64_t grace_ms = 0;
+	struct ending e = {.start_flags = HOLT_START_DETACHED};
 	int c;
 
 	while ((c = getopt_long(argc, argv, ":t:", options, NULL)) != -1) {
-		if (c != 't')
+		if (c == 'n')
+			e.start_flags |= HOLT_START_NO_TEMPLATE;
+		else if (c != 't')
 			return cli_bad_option(CLI_USAGE, verb, c, argv);
-		if (cli_parse_grace_ms(optarg, &grace_ms) < 0)
+		else if (cli_parse_grace_ms(optarg, &e.grace_ms) < 0)
 			return cli_usage(CLI_USAGE, verb,
 				"-t is not a time such as 10 or 1m: '%.64s'", optarg);
 	}
-	return cli_each_box(verb, argv + optind, act, &grace_ms, 0);
+	return cli_each_box(verb, argv + optind, act, &e, 0);
 }
 
 static int stop_main(int argc, char **argv)
 {
-	return end_main("stop", stop_box, argc, argv);
+	static const struct option options[] = {{"timeout", required_argument, NULL, 't'}, {0}};
+
+	return end_main("stop", options, stop_box, argc, argv);
 }
 
 static int restart_main(int argc, char **argv)
 {
-	return end_main("restart", restart_box, argc, argv);
+	static const struct option options[] = {{"no-template", no_argument, NULL, 'n'},
+		{"timeout", required_argument, NULL, 't'}, {0}};
+
+	return end_main("restart", options, restart_box, argc, argv);
 }
 
 static int kill_main(int argc, char **argv)
@@ -83,8 +98,9 @@ const struct cli_verb verb_restart = {
 	.name = "restart",
 	.summary = "stop boxes and start them again",
 	.group = CLI_BOXES,
-	.help = "Usage: holt restart [-t TIME] BOX...\n\n"
+	.help = "Usage: holt restart [--no-template] [-t TIME] BOX...\n\n"
 		"Options:\n"
+		"      --no-template   boot, also where it could begin as a copy of a template\n"
 		"  -t, --timeout TIME  kill what has not ended after TIME, such as 5 or 1m;\n"
 		"                      0: at once (the box's own time)\n\n"
 		"Example:\n"

@@ -28,6 +28,7 @@ static const struct cli_verb *const verbs[] = {
 	&verb_start,
 	&verb_stats,
 	&verb_stop,
+	&verb_template,
 	&verb_unpause,
 	&verb_version,
 	&verb_wait,
@@ -46,12 +47,33 @@ static void log_to_stderr(int level, const char *component, const char *message,
 		shown);
 }
 
+static int quiet;
+
+void cli_be_quiet(void)
+{
+	quiet = 1;
+}
+
+/* What the user has to know, and on a terminal also what he waits for. */
+static void tell_user(int level, const char *component, const char *message, void *user)
+{
+	char shown[4096];
+
+	(void)component;
+	(void)user;
+	if (quiet && level > HOLT_LOG_WARN)
+		return;
+	(void)cli_escape_str(shown, sizeof shown, message);
+	(void)fprintf(stderr, "holt: %s%s\n", level <= HOLT_LOG_WARN ? "warning: " : "", shown);
+}
+
 /* $HOLT_LOG asks for the library's log on stderr. */
 static void set_log(void)
 {
 	static const char *const names[] = {"error", "warn", "info", "debug"};
 	const char *want = getenv("HOLT_LOG");
 
+	holt_log_set(isatty(STDERR_FILENO) ? HOLT_LOG_INFO : HOLT_LOG_WARN, tell_user, NULL);
 	for (int i = 0; want && i < 4; i++) {
 		if (strcmp(want, names[i]) == 0)
 			holt_log_set(i, log_to_stderr, NULL);
@@ -79,7 +101,8 @@ static int print_help(void)
 	(void)printf("'holt VERB --help' tells more. Environment:\n"
 		     "  HOLT_HOME   directory with all state\n"
 		     "  HOLT_ACCEL  auto (default), kvm or tcg\n"
-		     "  HOLT_LOG    error, warn, info or debug: log to stderr\n\n"
+		     "  HOLT_LOG    error, warn, info or debug: log to stderr\n"
+		     "  HOLT_TEMPLATE_BYTES  what templates may take of the disk (8 GiB)\n\n"
 		     "Example:\n"
 		     "  holt image import ./demo --name demo && holt run demo uname -a\n");
 	return cli_finish();

@@ -6,6 +6,10 @@ _holt_images() {
 	"${COMP_WORDS[0]}" image ls 2>/dev/null | awk 'NR > 1 && $1 != "<none>" { print $1 }'
 }
 
+_holt_templates() {
+	"${COMP_WORDS[0]}" template ls -q 2>/dev/null
+}
+
 # Names of boxes, ids of those without; -a for all of them.
 _holt_boxes() {
 	"${COMP_WORDS[0]}" ps --names "$@" 2>/dev/null
@@ -29,13 +33,15 @@ _holt_flags() {
 	logs) echo "-f --follow -t --timestamps | -n --tail" ;;
 	prune | rm) echo "-f --force |" ;;
 	ps) echo "-a --all --json --names --no-trunc -q --quiet |" ;;
-	restart | stop) echo "| -t --timeout" ;;
+	restart) echo "--no-template | -t --timeout" ;;
 	run)
-		echo "-d --detach -i --interactive --rm -t --tty | --cpus --disk --entrypoint -e --env \
+		echo "-d --detach -i --interactive --no-template --rm -t --tty | --cpus --disk --entrypoint -e --env \
 			--env-file --hostname --log-size -m --memory --name --pids-limit \
 			--replay-size --stop-signal --stop-timeout --timeout -u --user -w --workdir"
 		;;
+	start) echo "--no-template |" ;;
 	stats) echo "--json --no-stream |" ;;
+	stop) echo "| -t --timeout" ;;
 	*) echo "|" ;;
 	esac
 }
@@ -117,10 +123,27 @@ _holt_image() {
 	esac
 }
 
+_holt_template() {
+	local current=$1 previous=$2
+	if ((COMP_CWORD == 2)); then
+		_holt_words "build ls prune rm --help" "$current"
+		return
+	fi
+	case ${COMP_WORDS[2]}:$previous:$current in
+	build:-m:* | build:--memory:*) _holt_value -m "$current" ;;
+	build:--cpus:* | build:--disk:* | prune:--max:*) ;;
+	build:*:-*) _holt_words "--bare --cpus --disk -m --memory -q --quiet --help" "$current" ;;
+	build:*) _holt_words "$(_holt_images)" "$current" ;;
+	ls:*:-*) _holt_words "--json -q --quiet --help" "$current" ;;
+	prune:*:-*) _holt_words "--max --help" "$current" ;;
+	rm:*) _holt_words "$(_holt_images) $(_holt_templates)" "$current" ;;
+	esac
+}
+
 _holt() {
 	local current=$2 previous=$3
 	local verbs="cp doctor events exec help image inspect kill logs pause prune ps rename \
-		restart rm run start stats stop unpause version wait"
+		restart rm run start stats stop template unpause version wait"
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		_holt_words "$verbs --help --version" "$current"
@@ -128,6 +151,7 @@ _holt() {
 	fi
 	case ${COMP_WORDS[1]} in
 	image) _holt_image "$current" "$previous" ;;
+	template) _holt_template "$current" "$previous" ;;
 	help) _holt_words "$verbs" "$current" ;;
 	*) _holt_verb "${COMP_WORDS[1]}" "$current" "$previous" ;;
 	esac

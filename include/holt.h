@@ -12,6 +12,7 @@
 #include "holt/events.h"
 #include "holt/files.h"
 #include "holt/job.h"
+#include "holt/templates.h"
 #include "holt/doctor.h"
 
 #endif

@@ -15,6 +15,8 @@ extern "C" {
 
 typedef struct holt_home holt_home;
 
+#define HOLT_TEMPLATE_BYTES_DEFAULT 8589934592ull
+
 typedef struct holt_home_options {
 	size_t struct_size; /* set by HOLT_HOME_OPTIONS_INIT */
 	const char *path; /* directory, made with mode 0700 where missing; NULL: $HOLT_HOME, else
@@ -36,7 +38,8 @@ typedef struct holt_home_options {
  * @ret: receives the home; must not be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
- * Returns: 0; -HOLT_EINVALID for a bad path or a home of a newer version; -HOLT_EDENIED where the
+ * Returns: 0; -HOLT_EINVALID for a bad path, a bad number in $HOLT_TEMPLATE_BYTES, or a home of a
+ * newer version; -HOLT_EDENIED where the
  * directory cannot be used or belongs to someone else; -HOLT_EIO, -HOLT_ELIMIT, -HOLT_ENO_MEMORY.
  * Ownership: the caller closes *@ret with holt_home_close. Strings of @options are copied.
  * Threads: any thread.

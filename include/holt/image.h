@@ -92,7 +92,8 @@ HOLT_API int holt_image_list(
  * @ref: reference, digest or unique digest prefix; must not be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
- * Boxes that run from the image are not disturbed.
+ * Boxes that run from the image are not disturbed. Templates go with the last image that has their
+ * root file system.
  *
  * Returns: 0; -HOLT_ENOT_FOUND; -HOLT_EINVALID; -HOLT_EIO, -HOLT_ENO_MEMORY.
  * Ownership: nothing changes hands.

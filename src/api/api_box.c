@@ -11,18 +11,8 @@
 #include "base/mem.h"
 #include "base/banned.h"
 
-#define HOSTNAME_LEN_MAX    63u
-#define BOOT_TIMEOUT_MS_MAX 3600000u
-#define GRACE_MS_MAX        3600000u
-
-static int check_range(
-	const char *what, uint64_t value, uint64_t min, uint64_t max, holt_error **reterr)
-{
-	if (value >= min && value <= max)
-		return 0;
-	return err_make(reterr, HOLT_EINVALID, "%s is %llu, not within %llu to %llu", what,
-		(unsigned long long)value, (unsigned long long)min, (unsigned long long)max);
-}
+#define HOSTNAME_LEN_MAX 63u
+#define GRACE_MS_MAX     3600000u
 
 static int check_hostname(const char *name, holt_error **reterr)
 {
@@ -46,7 +36,7 @@ static int check_hostname(const char *name, holt_error **reterr)
 static int check_grace(uint64_t given, uint64_t standard, uint64_t *ret, holt_error **reterr)
 {
 	*ret = given == HOLT_NO_GRACE ? 0 : given ? given : standard;
-	return check_range("grace in ms", *ret, 0, GRACE_MS_MAX, reterr);
+	return api_check_range("grace in ms", *ret, 0, GRACE_MS_MAX, reterr);
 }
 
 /* Defaults for zeros, then the stated ranges. */
@@ -54,21 +44,14 @@ static int check_options(holt_box_options *o, holt_error **reterr)
 {
 	int r;
 
-	o->memory_mib = o->memory_mib ? o->memory_mib : HOLT_MEMORY_MIB_DEFAULT;
-	o->cpus = o->cpus ? o->cpus : 1;
-	o->disk_bytes = o->disk_bytes ? o->disk_bytes : HOLT_DISK_BYTES_DEFAULT;
 	o->log_bytes = o->log_bytes ? o->log_bytes : HOLT_LOG_BYTES_DEFAULT;
 	if (o->flags & ~(uint32_t)HOLT_BOX_KEEP)
 		return err_make(reterr, HOLT_EINVALID, "unknown flags 0x%x", o->flags);
-	if ((r = check_range("memory in MiB", o->memory_mib, HOLT_MEMORY_MIB_MIN,
-		     HOLT_MEMORY_MIB_MAX, reterr)) < 0 ||
-		(r = check_range("number of cpus", o->cpus, 1, HOLT_CPUS_MAX, reterr)) < 0 ||
-		(r = check_range("disk size in bytes", o->disk_bytes, HOLT_DISK_BYTES_MIN,
-			 HOLT_DISK_BYTES_MAX, reterr)) < 0 ||
-		(r = check_range("log size in bytes", o->log_bytes, HOLT_LOG_BYTES_MIN,
+	if ((r = api_check_shape(&o->memory_mib, &o->cpus, &o->disk_bytes, reterr)) < 0 ||
+		(r = api_check_range("log size in bytes", o->log_bytes, HOLT_LOG_BYTES_MIN,
 			 HOLT_LOG_BYTES_MAX, reterr)) < 0 ||
-		(r = check_range("stop signal", (uint64_t)(int64_t)o->stop_signal, 0, 64, reterr)) <
-			0 ||
+		(r = api_check_range(
+			 "stop signal", (uint64_t)(int64_t)o->stop_signal, 0, 64, reterr)) < 0 ||
 		(r = check_grace(o->stop_grace_ms, HOLT_STOP_GRACE_MS_DEFAULT, &o->stop_grace_ms,
 			 reterr)) < 0)
 		return r;
@@ -209,10 +192,8 @@ HOLT_API int holt_box_start(holt_box *box, const holt_start_options *options,
 	if (!box)
 		return api_null("box", reterr);
 	int r = options_read(&o, sizeof o, sizeof o, options, "holt_start_options", reterr);
-	o.boot_timeout_ms = o.boot_timeout_ms ? o.boot_timeout_ms : HOLT_BOOT_TIMEOUT_MS_DEFAULT;
 	if (r == 0)
-		r = check_range(
-			"boot time-out in ms", o.boot_timeout_ms, 1, BOOT_TIMEOUT_MS_MAX, reterr);
+		r = api_check_boot_timeout(&o.boot_timeout_ms, reterr);
 	if (r == 0 && (o.flags & ~(uint32_t)(HOLT_START_DETACHED | HOLT_START_NO_TEMPLATE)))
 		r = err_make(reterr, HOLT_EINVALID, "unknown flags 0x%x", o.flags);
 	if (r < 0) {

@@ -6,6 +6,8 @@
 #include "box/box_home.h"
 #include "base/banned.h"
 
+_Static_assert(HOLT_TEMPLATE_BYTES_DEFAULT == TEMPLATE_BYTES_DEFAULT, "one default");
+
 HOLT_API int holt_home_open(const holt_home_options *options, holt_home **ret, holt_error **reterr)
 {
 	holt_home_options o;
@@ -13,7 +15,8 @@ HOLT_API int holt_home_open(const holt_home_options *options, holt_home **ret, h
 	if (!ret)
 		return api_null("ret", reterr);
 	const int r = options_read(&o, sizeof o, sizeof o, options, "holt_home_options", reterr);
-	return r < 0 ? r : home_open(o.path, ret, reterr);
+	const struct home_wish wish = {.path = o.path, .template_bytes = o.template_bytes};
+	return r < 0 ? r : home_open(&wish, ret, reterr);
 }
 
 HOLT_API const char *holt_home_path(holt_home *home)

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "box/cancel.h"
 #include "box/box_home.h"
+#include "box/template_image.h"
 #include "image/images.h"
 #include "base/banned.h"
 
@@ -109,7 +110,7 @@ HOLT_API int holt_image_remove(holt_home *home, const char *ref, holt_error **re
 {
 	if (!home || !ref)
 		return api_null(home ? "ref" : "home", reterr);
-	const int r = image_remove(home->images, ref, reterr);
+	const int r = template_image_forget(home, ref, reterr);
 	if (r < 0) {
 		err_stage(reterr, "image");
 		err_object(reterr, ref);

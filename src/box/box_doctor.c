@@ -2,6 +2,7 @@
 #include "box/box_doctor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +12,14 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/assets.h"
 #include "box/box_home.h"
+#include "box/template.h"
 #include "vmm/jail.h"
 #include "vmm/kernel.h"
 #include "vmm/probe.h"
@@ -205,6 +208,34 @@ static void check_home(struct holt_doctor *d, const char *path)
 		"%.1f GB free", (double)space / 1e9);
 }
 
+/* Counting them opens no home. */
+static void check_templates(struct holt_doctor *d, const char *path)
+{
+	auto_error error = NULL;
+	auto_free char *dir = str_printf("%s/templates", path);
+	struct holt_home h = {.templates_fd = FD_NONE};
+	struct template_info *list = NULL;
+	uint64_t used = 0;
+	size_t n = 0;
+
+	if (home_template_bytes(0, &h.template_bytes, &error) < 0) {
+		add_error(d, "templates", error);
+		return;
+	}
+	auto_fd fd = dir ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : FD_NONE;
+	h.templates_fd = fd;
+	if (fd >= 0 && template_list(&h, &list, &n, &error) < 0) {
+		add(d, "templates", DOCTOR_WARN, "look at the permissions of the home", "%s",
+			holt_error_message(error));
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		used += list[i].size_bytes;
+	template_list_free(list, n);
+	add(d, "templates", DOCTOR_OK, "", "%zu, which take %.1f GB of at most %.1f GB", n,
+		(double)used / 1e9, (double)h.template_bytes / 1e9);
+}
+
 static int make_json(struct holt_doctor *d, json_t *accel, holt_error **reterr)
 {
 	static const char *const status_names[] = {"ok", "warn", "fail"};
@@ -242,6 +273,7 @@ static int run_checks(struct holt_doctor *d, const char *home, holt_error **rete
 	check_programs(d);
 	check_jail(d);
 	check_home(d, path);
+	check_templates(d, path);
 	for (size_t i = 0; i < d->n; i++) {
 		if (!d->checks[i].text || !d->checks[i].advice)
 			return err_nomem(reterr);

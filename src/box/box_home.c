@@ -64,6 +64,22 @@ int home_resolve(const char *path, char **ret, holt_error **reterr)
 	return *ret ? 0 : err_nomem(reterr);
 }
 
+int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr)
+{
+	const char *text = getenv("HOLT_TEMPLATE_BYTES");
+	uint64_t bytes = given ? given : TEMPLATE_BYTES_DEFAULT;
+
+	if (!given && text && *text && (str_to_u64(text, UINT64_MAX, &bytes) < 0 || bytes == 0)) {
+		(void)err_make(reterr, HOLT_EINVALID,
+			"HOLT_TEMPLATE_BYTES is '%.64s', not a number of bytes", text);
+		err_hint(reterr,
+			"8589934592 are 8 GiB; 'holt run --no-template' makes no templates");
+		return -HOLT_EINVALID;
+	}
+	*ret = bytes;
+	return 0;
+}
+
 /* The directory must be ours and closed to others. */
 static int check_owner(int fd, const char *path, holt_error **reterr)
 {
@@ -141,11 +157,12 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 	return 0;
 }
 
-static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
+static int open_all(struct holt_home *h, const struct home_wish *w, holt_error **reterr)
 {
-	int r = home_resolve(path, &h->path, reterr);
+	int r = home_resolve(w->path, &h->path, reterr);
 
-	if (r < 0 || (r = open_dirs(h, reterr)) < 0)
+	if (r < 0 || (r = home_template_bytes(w->template_bytes, &h->template_bytes, reterr)) < 0 ||
+		(r = open_dirs(h, reterr)) < 0)
 		return r;
 	auto_free char *images = str_printf("%s/images", h->path);
 	h->cache_dir = str_printf("%s/cache", h->path);
@@ -165,7 +182,7 @@ static int open_all(struct holt_home *h, const char *path, holt_error **reterr)
 	return r;
 }
 
-int home_open(const char *path, struct holt_home **ret, holt_error **reterr)
+int home_open(const struct home_wish *w, struct holt_home **ret, holt_error **reterr)
 {
 	struct holt_home *h = mem_zalloc(sizeof *h);
 
@@ -174,7 +191,7 @@ int home_open(const char *path, struct holt_home **ret, holt_error **reterr)
 	h->fd = h->boxes_fd = h->templates_fd = h->spares_fd = FD_NONE;
 	h->kernel_fd = h->initrd_fd = FD_NONE;
 	(void)pthread_mutex_init(&h->boot_lock, NULL);
-	const int r = open_all(h, path, reterr);
+	const int r = open_all(h, w, reterr);
 	if (r < 0) {
 		err_stage(reterr, "home");
 		err_object(reterr, h->path);

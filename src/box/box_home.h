@@ -44,7 +44,19 @@ struct holt_home {
 /* The directory that is used for @path (NULL: the default), absolute, in fresh memory. */
 int home_resolve(const char *path, char **ret, holt_error **reterr);
 
-int home_open(const char *path, struct holt_home **ret, holt_error **reterr);
+#define TEMPLATE_BYTES_DEFAULT (UINT64_C(8) << 30) /* some thirty of them */
+
+/* What templates may take: @given, unless that is 0, else what the environment or the default says.
+ */
+int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr);
+
+/* What its user wants of it. */
+struct home_wish {
+	const char *path; /* as for home_resolve */
+	uint64_t template_bytes; /* as for home_template_bytes */
+};
+
+int home_open(const struct home_wish *w, struct holt_home **ret, holt_error **reterr);
 void home_close(struct holt_home *h);
 
 #endif

@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "box/home_memory.h"
@@ -219,6 +220,14 @@ static int start_session(
 	return r;
 }
 
+/* A box that could not begin as a clone is fine, only late: whoever waited for it may ask why. */
+static void tell_note(const struct holt_box *b, const struct session_ready *ready)
+{
+	if (*ready->note)
+		log_warn("box", "box %s booted without a template: %s",
+			b->rec.name ? b->rec.name : b->rec.id, ready->note);
+}
+
 int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
 	holt_error **reterr)
 {
@@ -230,8 +239,10 @@ int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec *
 	if (r == 0)
 		r = session_wait_ready(
 			s, 2 * w->boot_timeout_ms + START_MARGIN_MS, w->cancel, &ready, reterr);
-	if (r == 0)
+	if (r == 0) {
+		tell_note(b, &ready);
 		r = start_program(b, s, w, &program, reterr);
+	}
 	if (r < 0) {
 		err_stage(reterr, "start");
 		err_object(reterr, b->rec.id);

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "box/disk_origin.h"
 #include "box/spares.h"
@@ -62,7 +61,8 @@ static void use(const struct template_want *want, struct template *t, struct kee
 	p->state_fd = take_fd(t->state_fd);
 }
 
-/* A shape that nobody made a template for boots, and that is nothing to tell. */
+/* The reason goes to the keeper, and comes back from it to the user with those that the keeper
+ * finds. A shape that nobody made a template for boots, and that is nothing to tell. */
 static void explain(const struct holt_box *b, const holt_error *error, struct keeper_spec *spec)
 {
 	const char *text = holt_error_message(error);
@@ -70,7 +70,6 @@ static void explain(const struct holt_box *b, const holt_error *error, struct ke
 	if (holt_error_code(error) == HOLT_ENOT_FOUND && !is_default_shape(&b->rec))
 		return;
 	(void)str_escape(spec->note, sizeof spec->note, text, strlen(text), false);
-	log_warn("box", "box %s boots without a template: %s", b->rec.id, spec->note);
 }
 
 void origin_look(struct holt_box *b, const struct start_wish *w, const struct keeper_parts *p,

@@ -240,12 +240,17 @@ int template_list(
 	return 0;
 }
 
+void template_info_done(struct template_info *i)
+{
+	mem_free(i->image);
+	mem_free(i->rootfs_digest);
+	i->image = i->rootfs_digest = NULL;
+}
+
 void template_list_free(struct template_info *list, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		mem_free(list[i].image);
-		mem_free(list[i].rootfs_digest);
-	}
+	for (size_t i = 0; i < n; i++)
+		template_info_done(&list[i]);
 	mem_free(list);
 }
 
@@ -254,8 +259,9 @@ int template_remove(struct holt_home *home, const char *key)
 	return box_dir_remove(home->templates_fd, key);
 }
 
-int template_prune(struct holt_home *home, uint64_t max_bytes, size_t *ret_n, uint64_t *ret_bytes,
-	holt_error **reterr)
+/* The first @keep stay whatever they take. */
+static int prune(struct holt_home *home, uint64_t max_bytes, size_t keep, size_t *ret_n,
+	uint64_t *ret_bytes, holt_error **reterr)
 {
 	struct template_info *list = NULL;
 	size_t n = 0;
@@ -268,7 +274,7 @@ int template_prune(struct holt_home *home, uint64_t max_bytes, size_t *ret_n, ui
 		return r;
 	for (size_t i = 0; i < n && r == 0; i++) {
 		kept_bytes += list[i].size_bytes;
-		if (kept_bytes <= max_bytes)
+		if (i < keep || kept_bytes <= max_bytes)
 			continue;
 		kept_bytes -= list[i].size_bytes;
 		r = template_remove(home, list[i].key);
@@ -283,6 +289,17 @@ int template_prune(struct holt_home *home, uint64_t max_bytes, size_t *ret_n, ui
 	if (ret_bytes)
 		*ret_bytes = gone_bytes;
 	return 0;
+}
+
+int template_prune(struct holt_home *home, uint64_t max_bytes, size_t *ret_n, uint64_t *ret_bytes,
+	holt_error **reterr)
+{
+	return prune(home, max_bytes, 0, ret_n, ret_bytes, reterr);
+}
+
+void template_keep_budget(struct holt_home *home)
+{
+	(void)!prune(home, home->template_bytes, 1, NULL, NULL, NULL);
 }
 
 /* A directory that is no template and whose locks are free is left from a maker who was killed. */

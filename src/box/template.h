@@ -89,6 +89,8 @@ int template_make(struct holt_home *home, const struct template_want *w, struct 
 int template_list(
 	struct holt_home *home, struct template_info **ret, size_t *ret_n, holt_error **reterr);
 void template_list_free(struct template_info *list, size_t n);
+/* What one points to. */
+void template_info_done(struct template_info *i);
 
 /* Remove one: 0, or -errno. */
 int template_remove(struct holt_home *home, const char *key);
@@ -97,6 +99,10 @@ int template_remove(struct holt_home *home, const char *key);
  * tell how many and how much went (both may be NULL). */
 int template_prune(struct holt_home *home, uint64_t max_bytes, size_t *ret_n, uint64_t *ret_bytes,
 	holt_error **reterr);
+
+/* The same with the home's own budget, for who has just made one: this stays, since one that does
+ * not fit would be made again for each box. */
+void template_keep_budget(struct holt_home *home);
 
 /* What killed makers left. */
 void template_sweep(struct holt_home *home);

@@ -211,13 +211,15 @@ static int make_locked(struct holt_home *home, const struct template_want *w, co
 {
 	if (template_open(home, key, ret, NULL) == 0)
 		return 0;
-	log_debug("template", "making template %s of %s", key, w->image);
+	log_debug("template", "making template %s", key);
+	log_info("template", "making a %stemplate of '%s', once for this image",
+		w->bare ? "bare " : "", w->image);
 	int r = build(home, w, key, reterr);
 	if (r == 0)
 		r = template_open(home, key, ret, reterr);
 	/* What was used longest ago makes room; that it could not is no reason to fail. */
 	if (r == 0)
-		(void)!template_prune(home, home->template_bytes, NULL, NULL, NULL);
+		template_keep_budget(home);
 	return r;
 }
 

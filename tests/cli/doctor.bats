@@ -15,7 +15,7 @@ row() {
 	assert_match "$output" 'boxes can run on this host'
 	[[ -z $stderr ]] || fail "stderr: $stderr"
 	local name
-	for name in host accelerator qemu kernel keeper home space; do
+	for name in host accelerator qemu kernel keeper home space templates; do
 		row "$name" >/dev/null || fail "no row '$name': $output"
 	done
 	# Each line that is not good is followed by what to do.
@@ -63,6 +63,7 @@ bad() {
 	HOLT_KEEPER=/no/such/keeper bad keeper .
 	: >"$TEST_DIR/file"
 	HOLT_HOME=$TEST_DIR/file/home bad home HOLT_HOME
+	HOLT_TEMPLATE_BYTES=much bad templates '8 GiB'
 }
 
 @test "HOLT_ACCEL: tcg is taken, nonsense is refused, kvm works or is refused with the probe's reason" {

@@ -37,7 +37,7 @@ static void setup(void)
 {
 	strcpy(root, "/tmp/holt-home-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(root));
-	ck_assert_int_eq(home_open(root, &home, NULL), 0);
+	ck_assert_int_eq(home_open(&(struct home_wish){.path = root}, &home, NULL), 0);
 }
 
 static void teardown(void)
@@ -50,7 +50,7 @@ static void reopen(void)
 {
 	home_close(home);
 	home = NULL;
-	ck_assert_int_eq(home_open(root, &home, NULL), 0);
+	ck_assert_int_eq(home_open(&(struct home_wish){.path = root}, &home, NULL), 0);
 }
 
 static void make_file(int dir, const char *name)
