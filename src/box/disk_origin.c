@@ -35,6 +35,18 @@ int disk_origin_write(int dir, const char *generation)
 	return r < 0 ? r : fs_replace(dir, ORIGIN_FILE, text, strlen(text), 0600);
 }
 
+bool disk_origin_there(int dir)
+{
+	auto_free char *have = NULL;
+	char want[TEXT_MAX];
+
+	if (fs_read_file(dir, ORIGIN_FILE, TEXT_MAX, &have, NULL) < 0)
+		return false;
+	const char *space = strchr(have, ' ');
+	/* The text of no generation is the boot's part. */
+	return space && origin_text("", want) == 0 && strcmp(space, want) == 0;
+}
+
 bool disk_origin_take(int dir, const char *generation)
 {
 	char want[TEXT_MAX];
