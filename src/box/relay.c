@@ -494,8 +494,8 @@ static int guest_answer(struct stream *s, const struct wire_msg *msg, const char
 	static const struct {
 		uint16_t request;
 		uint16_t answer;
-	} pairs[] = {{WIRE_OP_freeze, WIRE_OP_done}, {WIRE_OP_ping, WIRE_OP_pong},
-		{WIRE_OP_stats, WIRE_OP_stats_reply}};
+	} pairs[] = {{WIRE_OP_freeze, WIRE_OP_done}, {WIRE_OP_park, WIRE_OP_done},
+		{WIRE_OP_ping, WIRE_OP_pong}, {WIRE_OP_stats, WIRE_OP_stats_reply}};
 	bool fits = msg->op == WIRE_OP_fail;
 
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)

@@ -103,6 +103,10 @@ static int run_machine(struct holt_home *home, const struct template_want *w, st
 		return r;
 	r = session_open(
 		home->loop, take_fd(p->control[0]), take_fd(p->bulk[0]), d->id, &s, reterr);
+	/* The keeper's ends, whose end of file is its last word. */
+	p->owner[0] = fd_close(p->owner[0]);
+	p->control[1] = fd_close(p->control[1]);
+	p->bulk[1] = fd_close(p->bulk[1]);
 	if (r == 0)
 		r = wait_frozen(s, w, reterr);
 	/* Whatever is left of it ends with its owner's end of the pipe. */
