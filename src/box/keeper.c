@@ -395,8 +395,7 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	/* No further attempt: only QEMU keeps these now. */
 	for (int fd = KEEPER_FD_KERNEL; fd <= KEEPER_FD_VM_LOCK; fd++)
 		(void)fd_close(fd);
-	/* Where there were none the numbers are of other things by now. */
-	for (int fd = KEEPER_FD_MEMORY; k->spec.clone && fd <= KEEPER_FD_STATE; fd++)
+	for (int fd = KEEPER_FD_MEMORY; fd <= KEEPER_FD_STATE; fd++)
 		(void)fd_close(fd);
 	relay_set_guest(k->relay, &m->guest);
 	k->record.hello_us = k->hello_us;
