@@ -151,7 +151,7 @@ change_state() {
 	spoil state change_state
 }
 
-@test "another agent has another template; prune removes what nobody can use, the budget what is oldest" {
+@test "another agent has another template; prune, the budget and image rm remove what they should" {
 	local own
 	own=$(template_id false 512)
 	cp "$HOLT_BUILD/guest/holt-agent" "$TEST_DIR/agent"
@@ -166,10 +166,15 @@ change_state() {
 	HOLT_TEMPLATE_BYTES=1000000 run -0 holt template build --bare demo
 	run -0 templates
 	assert_output 'bare 512'
-	run -0 holt template prune --max 0
-	assert_match "$output" '^1 removed, [0-9]+.* MB$'
+	# Templates go with the last image that has their root file system.
+	image twin
+	run -0 holt image rm twin
+	run -0 templates
+	assert_output 'bare 512'
+	run -0 holt image rm demo
 	run -0 templates
 	assert_output ''
+	image demo
 }
 
 @test "a template that cannot be made, or cannot be used, is no reason to fail: the box boots and says why" {
