@@ -216,8 +216,8 @@ static int make_files(struct holt_home *home, const struct image *img, const str
 	if (code < 0 ||
 		(code = disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr)) < 0)
 		return code;
-	const int r = disk_origin_write(d->fd, DISK_BLANK);
-	return r < 0 ? err_errno(reterr, -r, "cannot note that the disk is new") : 0;
+	const int r = disk_origin_write(d->fd, DISK_EMPTY);
+	return r < 0 ? err_errno(reterr, -r, "cannot note that the disk is empty") : 0;
 }
 
 static int create_locked(struct holt_box *b, const char *ref, const struct image *img,

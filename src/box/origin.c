@@ -7,11 +7,8 @@
  */
 #include "box/origin.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -73,7 +70,7 @@ void origin_look(struct holt_box *b, const struct start_wish *w, const struct ke
 
 	*ret = (struct origin){.want = {.image = rec->image,
 				       .rootfs_digest = rec->rootfs_digest,
-				       .bare = !disk_origin_there(b->dir.fd),
+				       .bare = !disk_origin_untouched(b->dir.fd),
 				       .memory_mib = rec->memory_mib,
 				       .cpus = rec->cpus,
 				       .disk_bytes = rec->disk_bytes,

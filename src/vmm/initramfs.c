@@ -119,6 +119,24 @@ static int open_sized(const char *path, size_t len)
 	return take_fd(fd);
 }
 
+/* Of any number of processes one writes it; a descriptor or -errno. */
+static int open_made(const struct buf *archive, const char *cache_dir, const char *path)
+{
+	int fd = open_sized(path, archive->len);
+
+	if (fd >= 0)
+		return fd;
+	auto_fd lock = kernel_cache_lock(cache_dir);
+	if (lock < 0)
+		return lock;
+	fd = open_sized(path, archive->len);
+	if (fd >= 0)
+		return fd;
+	const int r = fs_write_atomic(AT_FDCWD, path, archive->data, archive->len, 0400);
+	fd = r == 0 ? open(path, O_RDONLY | O_CLOEXEC) : FD_NONE;
+	return r < 0 ? r : fd < 0 ? -errno : fd;
+}
+
 static int archive_publish(
 	const struct buf *archive, const char *cache_dir, int *ret_fd, holt_error **reterr)
 {
@@ -131,20 +149,13 @@ static int archive_publish(
 		"%s/initramfs-%s.cpio", cache_dir, strchr(digest, ':') + 1);
 	if (!path)
 		return err_nomem(reterr);
-	auto_fd fd = open_sized(path, archive->len);
+	const int fd = open_made(archive, cache_dir, path);
 	if (fd < 0) {
-		r = fs_mkdirs(cache_dir);
-		if (r == 0)
-			r = fs_write_atomic(AT_FDCWD, path, archive->data, archive->len, 0400);
-		fd = r == 0 ? open(path, O_RDONLY | O_CLOEXEC) : FD_NONE;
-		if (fd < 0) {
-			r = err_errno(
-				reterr, r < 0 ? -r : errno, "cannot write initramfs '%s'", path);
-			err_object(reterr, path);
-			return r;
-		}
+		r = err_errno(reterr, -fd, "cannot write initramfs '%s'", path);
+		err_object(reterr, path);
+		return r;
 	}
-	*ret_fd = take_fd(fd);
+	*ret_fd = fd;
 	return 0;
 }
 

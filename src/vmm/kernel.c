@@ -271,3 +271,11 @@ int kernel_find(const char *const *near, struct kernel *ret, holt_error **reterr
 	buf_done(&s.reasons);
 	return r;
 }
+
+int kernel_cache_lock(const char *cache_dir)
+{
+	auto_free char *path = str_printf("%s/kernel.lock", cache_dir);
+	const int r = path ? fs_mkdirs(cache_dir) : -ENOMEM;
+
+	return r < 0 ? r : fs_open_lock(AT_FDCWD, path, true);
+}

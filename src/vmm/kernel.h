@@ -37,4 +37,8 @@ int kernel_open(const struct kernel *k, const char *cache_dir, int *ret_fd, holt
 int initramfs_open(const struct kernel *k, const void *agent, size_t agent_len,
 	const char *cache_dir, int *ret_fd, holt_error **reterr);
 
+/* Held while a file is put into the cache, so that it is made once: templates know their kernel by
+ * the file that all machines were booted from. Makes the directory; a descriptor, or -errno. */
+int kernel_cache_lock(const char *cache_dir);
+
 #endif
