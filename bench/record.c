@@ -175,7 +175,7 @@ void record_print(struct record *r, const struct record_host *h)
 
 	(void)fprintf(stderr, "%-22s %10.3f %-5s", r->name, median(r->values, r->n), r->unit);
 	if (r->n_base)
-		(void)fprintf(stderr, "  %.2f x %s", ratio, r->baseline);
+		(void)fprintf(stderr, "  %.3g x %s", ratio, r->baseline);
 	if (r->target > 0 && r->n_base)
 		tell_target("target", r->target, ratio);
 	if (r->target_median > 0)
