@@ -126,7 +126,6 @@ has_logs() {
 	(($(holt logs "$1" | grep -c "$2") == $3))
 }
 
-# bats test_tags=user
 @test "K05: stop kills what is deaf to its signal after the grace; ps says what killed it" {
 	local start took
 	holt run -d --name deaf demo sh -c 'trap "" TERM; echo up; while :; do sleep 1; done'

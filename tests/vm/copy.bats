@@ -291,7 +291,6 @@ both_ways() {
 	cmp "$DIR/file" "$DIR/back"
 }
 
-# bats test_tags=user
 @test "K30: a full disk on the host" {
 	local how=-m
 	[[ $(id -u) == 0 ]] || how=-rm

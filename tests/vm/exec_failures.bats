@@ -48,7 +48,6 @@ setup_file() {
 	assert_error below 127 "'/opt/plain/sub'"
 }
 
-# bats test_tags=user
 @test "K03: in PATH the first that can be executed wins, and a find that cannot is 126" {
 	box found -e PATH=/nowhere:/opt:/bin demo echo found
 	box unusable -e PATH=/nowhere:/opt demo plain
@@ -78,7 +77,6 @@ DENIED exec /opt/noise'
 	! grep -E '^ *[0-9]+ Z' <<<"$stderr" || fail "zombies: $stderr"
 }
 
-# bats test_tags=user
 @test "K18: a working directory that is missing or none is an error of its own kind, not 126 or 127" {
 	run -0 --separate-stderr boxtool demo 'exit 5'
 	assert_match "$stderr" 'exit code=5 '

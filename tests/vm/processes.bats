@@ -51,7 +51,6 @@ race() {
 	race list 10
 }
 
-# bats test_tags=user
 @test "K27: one box started by 2 and 5 processes at once runs once, 3 rounds" {
 	ROUNDS='' race start 3
 }

@@ -129,7 +129,6 @@ new
 /etc directory 755'
 }
 
-# bats test_tags=user
 @test "K04: 500 orphans leave no zombie, and init takes no time for it" {
 	run -0 --separate-stderr holt run demo sh -c '
 		i=0
