@@ -63,7 +63,6 @@ race() {
 	assert_box orphans 1 0
 }
 
-# bats test_tags=user
 @test "K04: 60 boxes made and removed, 12 of them booted: descriptors, threads, files, memory are flat" {
 	local what before after boxes=60 booted=12
 	[[ ${HOLT_LONG:-} != 1 ]] || boxes=500 booted=50

@@ -160,7 +160,6 @@ runs() {
 	run -0 holt exec s echo 'still here'
 }
 
-# bats test_tags=user
 @test "K29 K48: machines under small limits and from odd callers work, or say which limit it is" {
 	run -0 bash -c 'ulimit -n 64; exec "$1" run demo echo hi' - "$HOLT"
 	assert_output hi
