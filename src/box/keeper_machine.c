@@ -121,7 +121,8 @@ static void boot_failed(struct keeper *k, int errnum, const char *why)
 	keeper_end(k, WIRE_END_BOOT_FAILED, errnum,
 		"run 'holt doctor'; if the machine is very busy, try again or allow more time",
 		"%s, in attempt %u of %d; last stage '%s'; console: %s", why, k->attempts,
-		k->origin == VM_COLD ? BOOT_ATTEMPTS : 1, k->stage, k->tail_len ? tail : "(silent)");
+		k->origin == VM_COLD ? BOOT_ATTEMPTS : 1, k->stage,
+		k->tail_len ? tail : "(silent)");
 }
 
 static void machine_exited(struct machine *m)
@@ -196,13 +197,26 @@ int machine_greet(struct machine *m)
 	return channel_send(&m->guest, &hello);
 }
 
+/* A box has the same one at each start. */
+static int machine_id_of(const struct keeper *k, char ret[WIRE_MACHINE_ID_LEN + 1])
+{
+	char text[sizeof "machine-id " + sizeof k->spec.id];
+	char digest[DIGEST_STR_LEN + 1];
+
+	(void)snprintf(text, sizeof text, "machine-id %s", k->spec.id);
+	if (digest_of(text, strlen(text), digest) < 0)
+		return -ENOMEM;
+	(void)snprintf(ret, WIRE_MACHINE_ID_LEN + 1, "%s", strchr(digest, ':') + 1);
+	return 0;
+}
+
 static int send_setup(struct machine *m)
 {
 	const struct keeper_spec *spec = &m->k->spec;
 	uint8_t seed[WIRE_SEED_SIZE];
 	char machine_id[WIRE_MACHINE_ID_LEN + 1];
 
-	if (random_bytes(seed, sizeof seed) < 0 || random_hex(machine_id, WIRE_MACHINE_ID_LEN) < 0)
+	if (random_bytes(seed, sizeof seed) < 0 || machine_id_of(m->k, machine_id) < 0)
 		return -EIO;
 	const struct wire_msg setup = {.op = WIRE_OP_setup,
 		.setup = {.wall_ns = clock_wall_ns(),
