@@ -163,14 +163,14 @@ change_state() {
 	assert_match "$output" '^1 removed, '
 	assert_equal "the one that is left" "$(template_id false 512)" "$own"
 	# Room for one: the other goes as soon as another is made, which stays however small the budget.
-	HOLT_TEMPLATE_BYTES=1000000 run -0 holt template build --bare demo
+	HOLT_TEMPLATE_BYTES=1000000 run -0 holt template build -m 256m demo
 	run -0 templates
-	assert_output 'bare 512'
+	assert_output 'full 256'
 	# Templates go with the last image that has their root file system.
 	image twin
 	run -0 holt image rm twin
 	run -0 templates
-	assert_output 'bare 512'
+	assert_output 'full 256'
 	run -0 holt image rm demo
 	run -0 templates
 	assert_output ''
