@@ -226,5 +226,5 @@ odd_qemu() {
 	assert_output hi
 	assert_match "$stderr" '^holt: warning: box s booted without a template: .*'
 	assert_match "$(origin s)" '^cold: no clone: '
-	assert_between "the time (ms), a boot being $cold" "$took" 10000 $((10000 + 3 * cold + 3000))
+	assert_between "the time (ms), a boot being $cold" "$took" 10000 $((10000 + 5 * cold + 10000))
 }
