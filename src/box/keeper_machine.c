@@ -112,7 +112,8 @@ static void boot_failed(struct keeper *k, int errnum, const char *why)
 		clone_failed(k, why);
 		return;
 	}
-	if (k->attempts < BOOT_ATTEMPTS) {
+	/* Without a template the box boots, so that is tried once. */
+	if (k->attempts < BOOT_ATTEMPTS && k->origin == VM_COLD) {
 		machine_start(k);
 		return;
 	}
@@ -120,7 +121,7 @@ static void boot_failed(struct keeper *k, int errnum, const char *why)
 	keeper_end(k, WIRE_END_BOOT_FAILED, errnum,
 		"run 'holt doctor'; if the machine is very busy, try again or allow more time",
 		"%s, in attempt %u of %d; last stage '%s'; console: %s", why, k->attempts,
-		BOOT_ATTEMPTS, k->stage, k->tail_len ? tail : "(silent)");
+		k->origin == VM_COLD ? BOOT_ATTEMPTS : 1, k->stage, k->tail_len ? tail : "(silent)");
 }
 
 static void machine_exited(struct machine *m)

@@ -48,4 +48,8 @@ int initramfs_open(struct kernel *k, const void *agent, size_t agent_len, const 
  * the file that all machines were booted from. Makes the directory; a descriptor, or -errno. */
 int kernel_cache_lock(const char *cache_dir);
 
+/* Held while a file is put into the cache, so that it is made once: templates know their kernel by
+ * the file that all machines were booted from. Makes the directory; a descriptor, or -errno. */
+int kernel_cache_lock(const char *cache_dir);
+
 #endif
