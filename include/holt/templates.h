@@ -74,7 +74,7 @@ typedef struct holt_template_info {
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
  * Of several callers that want the same one, in any processes, one makes it and the others wait.
- * Then templates that were used longest ago go, as far as the home's template_bytes demands.
+ * Where one was made, those used longest ago go, as far as the home's template_bytes demands.
  *
  * Returns: 0; -HOLT_EINVALID for a value out of range; -HOLT_ENOT_FOUND for an unknown image, a
  * missing kernel, keeper or QEMU; -HOLT_EUNSUPPORTED for an accelerator that does not work here;

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "vmm/migrate.h"
 #include "base/banned.h"

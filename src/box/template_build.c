@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "box/keeper_start.h"
 #include "box/session.h"
