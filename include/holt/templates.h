@@ -83,8 +83,8 @@ typedef struct holt_template_info {
  * -HOLT_ENO_MEMORY. After a failure nothing is left.
  * Ownership: the caller frees *@ret with holt_template_free.
  * Threads: any thread.
- * Blocks: for a boot, at most options.boot_timeout_ms and 20 s, and as long again where another process is making the template; see options.cancel.
- * Since: 0.1
+ * Blocks: for a boot, at most options.boot_timeout_ms and 20 s, and as long again where another
+ * process is making the template; see options.cancel. Since: 0.1
  */
 HOLT_API int holt_template_build(holt_home *home, const char *image,
 	const holt_template_options *options, holt_template **ret, holt_error **reterr);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/fd.h"
 #include "base/random.h"
 #include "base/str.h"

@@ -107,8 +107,7 @@ static int make_files(struct holt_home *home, const struct template_want *w,
 static int wait_frozen(struct session *s, const struct template_want *w, holt_error **reterr)
 {
 	struct session_end end = {0};
-	const int r = session_wait_end(
-		s, w->boot_timeout_ms + FREEZE_MS, w->cancel, &end, reterr);
+	const int r = session_wait_end(s, w->boot_timeout_ms + FREEZE_MS, w->cancel, &end, reterr);
 
 	if (r < 0)
 		return r;
