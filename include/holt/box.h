@@ -342,9 +342,9 @@ HOLT_API const char *holt_end_reason_name(int reason);
  * the box does not run.
  * Ownership: the caller frees *@ret_program with holt_exec_free; NULL for a box without a program.
  * Threads: any thread; one at a time per handle.
- * Blocks: for a clone, tens of milliseconds; where a template is made first, or the clone fails, for
- * one boot, or two; at most three times options.boot_timeout_ms and 40 s, and for the start of its
- * program, at most 30 s; see options.cancel.
+ * Blocks: for a clone, tens of milliseconds; where a template is made first, or the clone fails,
+ * for one boot, or two; at most three times options.boot_timeout_ms and 40 s, and for the start of
+ * its program, at most 30 s; see options.cancel.
  * Since: 0.1
  */
 HOLT_API int holt_box_start(holt_box *box, const holt_start_options *options,

@@ -78,13 +78,14 @@ typedef struct holt_template_info {
  *
  * Returns: 0; -HOLT_EINVALID for a value out of range; -HOLT_ENOT_FOUND for an unknown image, a
  * missing kernel, keeper or QEMU; -HOLT_EUNSUPPORTED for an accelerator that does not work here;
- * -HOLT_ETIMEOUT where the guest did not start; -HOLT_ECANCELLED,
- * -HOLT_EGUEST_LOST, -HOLT_EPROTOCOL, -HOLT_ELIMIT (disk full), -HOLT_EDENIED, -HOLT_EIO,
- * -HOLT_ENO_MEMORY. After a failure nothing is left.
+ * -HOLT_ETIMEOUT where the guest did not start; -HOLT_ECANCELLED, -HOLT_EGUEST_LOST,
+ * -HOLT_EPROTOCOL, -HOLT_ELIMIT (disk full), -HOLT_EDENIED, -HOLT_EIO, -HOLT_ENO_MEMORY. After a
+ * failure nothing is left.
  * Ownership: the caller frees *@ret with holt_template_free.
  * Threads: any thread.
  * Blocks: for a boot, at most options.boot_timeout_ms and 20 s, and as long again where another
- * process is making the template; see options.cancel. Since: 0.1
+ * process is making the template; see options.cancel.
+ * Since: 0.1
  */
 HOLT_API int holt_template_build(holt_home *home, const char *image,
 	const holt_template_options *options, holt_template **ret, holt_error **reterr);
