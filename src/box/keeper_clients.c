@@ -234,7 +234,8 @@ static bool take_knock(int fd, struct keeper_knock *ret, int fds[KNOCK_FDS])
 	struct msghdr msg = {.msg_iov = &part,
 		.msg_iovlen = 1,
 		.msg_control = control.room,
-		.msg_controllen = sizeof control.room};
+		/* Without the padding, in which one more would have room. */
+		.msg_controllen = CMSG_LEN(KNOCK_FDS * sizeof(int))};
 	const ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	const struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
 	size_t n_fds = 0;
