@@ -101,7 +101,10 @@ static int start_one(struct holt_home *home, int dir, const struct template_want
 		r = make_files(w, &t, &d, &p, reterr);
 	if (r == 0)
 		r = fill_spec(w, &t, &d, plan, &spec, reterr);
-	p.rootfs_fd = w->rootfs_fd; /* lent */
+	/* Lent, not given. */
+	p.kernel_fd = w->kernel_fd;
+	p.initrd_fd = w->initrd_fd;
+	p.rootfs_fd = w->rootfs_fd;
 	p.memory_fd = take_fd(t.memory_fd);
 	p.state_fd = take_fd(t.state_fd);
 	if (r == 0)

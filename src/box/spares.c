@@ -246,6 +246,18 @@ void spares_sweep(struct holt_home *home)
 	each_key(home, sweep_key, NULL);
 }
 
+static void shed_orphans(struct holt_home *home, const char *key, void *user)
+{
+	(void)user;
+	if (faccessat(home->templates_fd, key, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		(void)!spares_shed(home, key, 0, NULL, NULL);
+}
+
+void spares_shed_orphans(struct holt_home *home)
+{
+	each_key(home, shed_orphans, NULL);
+}
+
 struct machines {
 	int *pids;
 	size_t n;

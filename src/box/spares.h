@@ -38,8 +38,8 @@ struct spares_plan {
 	uint64_t lifetime_ms; /* 0: SPARE_LIFETIME_MS */
 };
 
-/* Start as many as are missing, unless somebody else is about it. Of @w the kernel is not needed.
- * HOLT_ELIMIT where the home's ceiling on memory is reached. */
+/* Start as many as are missing, unless somebody else is about it. HOLT_ELIMIT
+ * where the home's ceiling on memory is reached. */
 int spares_fill(struct holt_home *home, const struct template_want *w,
 	const struct spares_plan *plan, holt_error **reterr);
 
@@ -55,6 +55,9 @@ struct holt_job *spares_fill_later(
 /* End those of a key until @n are left; *ret_n (may be NULL) went. */
 int spares_shed(
 	struct holt_home *home, const char *key, unsigned n, unsigned *ret_n, holt_error **reterr);
+
+/* End those whose template is gone. */
+void spares_shed_orphans(struct holt_home *home);
 
 /* Those that a keeper lives for, and of these, those that wait to be claimed. */
 void spares_count(struct holt_home *home, const char *key, unsigned *ret, unsigned *ret_ready);
