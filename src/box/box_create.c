@@ -162,7 +162,8 @@ static int fill_record(struct box_record *r, const char *id, const char *ref,
 	r->rootfs_digest = str_dup(img->rootfs_digest);
 	r->hostname = str_dup(w->hostname ? w->hostname : id);
 	r->name = w->name ? str_dup(w->name) : NULL;
-	if (!r->image || !r->image_digest || !r->rootfs_digest || !r->hostname || (w->name && !r->name))
+	if (!r->image || !r->image_digest || !r->rootfs_digest || !r->hostname ||
+		(w->name && !r->name))
 		return err_nomem(reterr);
 	r->created_ns = (int64_t)clock_wall_ns();
 	r->keep = w->keep;

@@ -535,6 +535,18 @@ static void on_begin(uv_timer_t *timer)
 		machine_start(k);
 }
 
+/* Not every role gets all descriptors. A number without one is taken, so that nothing else gets it:
+ * the lowest that is free is always the next here. */
+static int settle_fds(void)
+{
+	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 &&
+			open("/dev/null", O_RDWR | O_CLOEXEC) != fd)
+			return -errno;
+	}
+	return 0;
+}
+
 int keeper_main(const struct vm_engine *engine)
 {
 	struct keeper k = {.engine = engine, .state = KEEPER_BOOTING, .listen_fd = FD_NONE};
@@ -542,10 +554,8 @@ int keeper_main(const struct vm_engine *engine)
 
 	k.ending.hint = "";
 	own_surroundings();
-	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
-		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 && fd < KEEPER_FD_MEMORY)
-			return 2;
-	}
+	if (settle_fds() < 0)
+		return 2;
 	if (keeper_spec_read(KEEPER_FD_OWNER, &k.spec, &error) < 0)
 		return 2;
 	if (keeper_init(&k) < 0)

@@ -24,7 +24,7 @@
 #include "vmm/disk.h"
 #include "base/banned.h"
 
-#define HOSTNAME      "spare"
+#define HOSTNAME      "spare-of-a-clone" /* as long as an id */
 #define LOG_BYTES     65536 /* nothing is written to it before a claim */
 #define STOP_SIGNAL   15
 #define LATER_MS      300 /* after the start of a box, which shall have the processors first */
