@@ -37,9 +37,8 @@ const struct cli_verb verb_start = {
 	.summary = "start boxes that are stopped",
 	.group = CLI_BOXES,
 	.help = "Usage: holt start [--no-template] BOX...\n\n"
-		"Starts each box with the disk it had, and its program again; the program's "
-		"output\n"
-		"goes to 'holt logs'. A box that runs already is left as it is.\n\n"
+		"Starts each box with the disk it had, and its program; the program's output goes\n"
+		"to 'holt logs'. A box that runs already is left as it is.\n\n"
 		"Options:\n"
 		"  --no-template  boot, also where it could begin as a copy of a template\n\n"
 		"Example:\n"

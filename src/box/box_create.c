@@ -20,11 +20,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/hash.h"
+#include "base/random.h"
 #include "base/str.h"
+#include "box/disk_origin.h"
 #include "box/event_log.h"
 #include "vmm/disk.h"
 #include "base/banned.h"
@@ -210,10 +211,13 @@ static int add_entry(struct holt_home *home, const struct box_record *r, holt_er
 static int make_files(struct holt_home *home, const struct image *img, const struct box_dir *d,
 	uint64_t disk_bytes, holt_error **reterr)
 {
-	const int code = image_link_rootfs(home->images, img, d->fd, "rootfs", reterr);
+	int code = image_link_rootfs(home->images, img, d->fd, "rootfs", reterr);
 
-	return code < 0 ? code
-			: disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr);
+	if (code < 0 ||
+		(code = disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr)) < 0)
+		return code;
+	const int r = disk_origin_write(d->fd, DISK_EMPTY);
+	return r < 0 ? err_errno(reterr, -r, "cannot note that the disk is empty") : 0;
 }
 
 static int create_locked(struct holt_box *b, const char *ref, const struct image *img,

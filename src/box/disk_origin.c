@@ -35,6 +35,17 @@ int disk_origin_write(int dir, const char *generation)
 	return r < 0 ? r : fs_replace(dir, ORIGIN_FILE, text, strlen(text), 0600);
 }
 
+bool disk_origin_untouched(int dir)
+{
+	auto_free char *have = NULL;
+	char boot[TEXT_MAX];
+
+	if (fs_read_file(dir, ORIGIN_FILE, TEXT_MAX, &have, NULL) < 0 || origin_text("", boot) < 0)
+		return false;
+	const char *space = strchr(have, ' ');
+	return space && strcmp(space, boot) == 0;
+}
+
 bool disk_origin_take(int dir, const char *generation)
 {
 	char want[TEXT_MAX];

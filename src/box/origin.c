@@ -7,11 +7,8 @@
  */
 #include "box/origin.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/fd.h"
 #include "base/str.h"
@@ -24,12 +21,6 @@ static bool is_default_shape(const struct box_record *r)
 {
 	return r->memory_mib == DEFAULT_MEMORY_MIB && r->cpus == DEFAULT_CPUS &&
 	       r->disk_bytes == DEFAULT_DISK_BYTES;
-}
-
-/* A machine had the disk, whatever became of it: its keeper wrote a state first. */
-static bool was_started(const struct box_dir *d)
-{
-	return faccessat(d->fd, BOX_STATE_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
 static int find(
@@ -79,7 +70,7 @@ void origin_look(struct holt_box *b, const struct start_wish *w, const struct ke
 
 	*ret = (struct origin){.want = {.image = rec->image,
 				       .rootfs_digest = rec->rootfs_digest,
-				       .bare = was_started(&b->dir),
+				       .bare = !disk_origin_untouched(b->dir.fd),
 				       .memory_mib = rec->memory_mib,
 				       .cpus = rec->cpus,
 				       .disk_bytes = rec->disk_bytes,

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "box/disk_origin.h"
 #include "box/home_memory.h"
 #include "vmm/disk.h"

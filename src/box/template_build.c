@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,11 +19,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "box/keeper_start.h"
 #include "box/session.h"
@@ -32,9 +33,10 @@
 
 #define HOSTNAME      "template"
 #define LOCK_POLL_NS  10000000
-#define FREEZE_MS     20000 /* what a maker may take beyond its two boots */
+#define FREEZE_MS     20000 /* what a maker may take beyond its boot */
 #define LOG_BYTES     65536 /* nothing is written to it */
 #define STOP_SIGNAL   15
+#define SPACE_SPARE   (UINT64_C(64) << 20) /* for the disk, and for what else happens meanwhile */
 #define LOCK_NAME_MAX (TEMPLATE_KEY_LEN + sizeof TEMPLATE_LOCK)
 
 /* ---- the machine ---- */
@@ -61,6 +63,25 @@ static int fill_spec(
 	return 0;
 }
 
+/* The memory is a file that the machine writes to as it likes: where there is no room for a page it
+ * dies, twice, and much later than here. */
+static int check_space(
+	const struct holt_home *home, const struct template_want *w, holt_error **reterr)
+{
+	const uint64_t need = ((uint64_t)w->memory_mib << 20) + SPACE_SPARE;
+	uint64_t have = 0;
+
+	if (fs_free_bytes(home->path, &have) < 0 || have >= need)
+		return 0;
+	const int r = err_make(reterr, HOLT_ELIMIT,
+		"a template may take %" PRIu64 " MiB of the home's disk, which has %" PRIu64
+		" MiB left",
+		need >> 20, have >> 20);
+	err_set_errno(reterr, ENOSPC);
+	err_hint(reterr, "make room, or use --no-template");
+	return r;
+}
+
 static int make_file(const struct box_dir *d, const char *name, int *ret_fd, holt_error **reterr)
 {
 	*ret_fd = openat(d->fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -70,9 +91,12 @@ static int make_file(const struct box_dir *d, const char *name, int *ret_fd, hol
 static int make_files(struct holt_home *home, const struct template_want *w,
 	const struct box_dir *d, struct keeper_parts *p, holt_error **reterr)
 {
-	int r = disk_create(home->cache_dir, d->fd, TEMPLATE_DISK, w->disk_bytes, reterr);
+	int r = check_space(home, w, reterr);
 
-	if (r < 0 || (r = make_file(d, TEMPLATE_MEMORY, &p->memory_fd, reterr)) < 0 ||
+	if (r < 0 ||
+		(r = disk_create(home->cache_dir, d->fd, TEMPLATE_DISK, w->disk_bytes, reterr)) <
+			0 ||
+		(r = make_file(d, TEMPLATE_MEMORY, &p->memory_fd, reterr)) < 0 ||
 		(r = make_file(d, TEMPLATE_STATE, &p->state_fd, reterr)) < 0)
 		return r;
 	p->disk_fd = openat(d->fd, TEMPLATE_DISK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -83,8 +107,7 @@ static int make_files(struct holt_home *home, const struct template_want *w,
 static int wait_frozen(struct session *s, const struct template_want *w, holt_error **reterr)
 {
 	struct session_end end = {0};
-	const int r = session_wait_end(
-		s, 2 * w->boot_timeout_ms + FREEZE_MS, w->cancel, &end, reterr);
+	const int r = session_wait_end(s, w->boot_timeout_ms + FREEZE_MS, w->cancel, &end, reterr);
 
 	if (r < 0)
 		return r;
@@ -185,7 +208,7 @@ static void drop_lock_file(struct holt_home *home, const char *key)
 static int take_lock(
 	struct holt_home *home, const struct template_want *w, const char *key, holt_error **reterr)
 {
-	const uint64_t deadline_ms = clock_mono_ms() + 2 * w->boot_timeout_ms + FREEZE_MS;
+	const uint64_t deadline_ms = clock_mono_ms() + w->boot_timeout_ms + FREEZE_MS;
 	const struct timespec pause = {.tv_nsec = LOCK_POLL_NS};
 	char name[LOCK_NAME_MAX];
 

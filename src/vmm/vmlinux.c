@@ -214,6 +214,19 @@ static char *elf_path(const struct kernel *k, const struct stat *st, const char 
 	return str_printf("%s/vmlinux-%s", cache_dir, strchr(digest, ':') + 1);
 }
 
+/* Of any number of processes one unpacks it. A descriptor, or FD_NONE where that cannot be done. */
+static int open_unpacked(int image_fd, size_t size, const char *cache_dir, const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd >= 0 || size == 0 || size > IMAGE_BYTES_MAX)
+		return fd;
+	auto_fd lock = kernel_cache_lock(cache_dir);
+	if (lock < 0 || (access(path, R_OK) < 0 && !elf_make(image_fd, size, path)))
+		return FD_NONE;
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 int kernel_open(const struct kernel *k, const char *cache_dir, int *ret_fd, holt_error **reterr)
 {
 	struct stat st;
@@ -228,10 +241,7 @@ int kernel_open(const struct kernel *k, const char *cache_dir, int *ret_fd, holt
 	auto_free char *path = elf_path(k, &st, cache_dir);
 	if (!path)
 		return err_nomem(reterr);
-	auto_fd elf = open(path, O_RDONLY | O_CLOEXEC);
-	if (elf < 0 && st.st_size > 0 && (uint64_t)st.st_size <= IMAGE_BYTES_MAX &&
-		fs_mkdirs(cache_dir) == 0 && elf_make(fd, (size_t)st.st_size, path))
-		elf = open(path, O_RDONLY | O_CLOEXEC);
+	auto_fd elf = open_unpacked(fd, (size_t)st.st_size, cache_dir, path);
 	*ret_fd = elf >= 0 ? take_fd(elf) : take_fd(fd);
 	return 0;
 }
