@@ -18,11 +18,11 @@
 #include "base/log.h"
 #include "box/origin.h"
 #include "box/spares.h"
-#include "holt/box.h"
 #include "image/images.h"
 #include "base/banned.h"
 
-#define PREFIX_MIN 4 /* digits of a key that are enough to mean it */
+#define BOOT_TIMEOUT_MS 60000 /* of a template that spares need; as that of a start */
+#define PREFIX_MIN      4 /* digits of a key that are enough to mean it */
 
 /* ---- making ---- */
 
@@ -116,10 +116,10 @@ int template_image_build(struct holt_home *home, const char *image, const struct
 static const struct template_wish default_wish = {.memory_mib = DEFAULT_MEMORY_MIB,
 	.cpus = DEFAULT_CPUS,
 	.disk_bytes = DEFAULT_DISK_BYTES,
-	.boot_timeout_ms = HOLT_BOOT_TIMEOUT_MS_DEFAULT};
+	.boot_timeout_ms = BOOT_TIMEOUT_MS};
 
-static int fill(struct holt_home *home, const struct template_want *want, unsigned n,
-	holt_error **reterr)
+static int fill(
+	struct holt_home *home, const struct template_want *want, unsigned n, holt_error **reterr)
 {
 	struct spares_plan plan = {.n = n};
 	struct template t = TEMPLATE_INIT;
