@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "box/origin.h"
 #include "box/spares.h"
-#include "holt/box.h"
 #include "image/images.h"
 #include "base/banned.h"
 
@@ -113,13 +112,8 @@ int template_image_build(struct holt_home *home, const char *image, const struct
 
 /* ---- spares ---- */
 
-static const struct template_wish default_wish = {.memory_mib = DEFAULT_MEMORY_MIB,
-	.cpus = DEFAULT_CPUS,
-	.disk_bytes = DEFAULT_DISK_BYTES,
-	.boot_timeout_ms = HOLT_BOOT_TIMEOUT_MS_DEFAULT};
-
-static int fill(struct holt_home *home, const struct template_want *want, unsigned n,
-	holt_error **reterr)
+static int fill(
+	struct holt_home *home, const struct template_want *want, unsigned n, holt_error **reterr)
 {
 	struct spares_plan plan = {.n = n};
 	struct template t = TEMPLATE_INIT;
@@ -136,9 +130,13 @@ static int fill(struct holt_home *home, const struct template_want *want, unsign
 	return r == 0 ? spares_fill_wait(home, want, &plan, reterr) : r;
 }
 
-int template_image_spares(
-	struct holt_home *home, const char *image, unsigned n, holt_error **reterr)
+int template_image_spares(struct holt_home *home, const char *image, unsigned n,
+	uint64_t boot_timeout_ms, holt_error **reterr)
 {
+	const struct template_wish wish = {.memory_mib = DEFAULT_MEMORY_MIB,
+		.cpus = DEFAULT_CPUS,
+		.disk_bytes = DEFAULT_DISK_BYTES,
+		.boot_timeout_ms = boot_timeout_ms};
 	struct keeper_parts p = KEEPER_PARTS_INIT;
 	struct keeper_spec spec = {0};
 	struct image *img = NULL;
@@ -147,7 +145,7 @@ int template_image_spares(
 	if (r == 0)
 		r = open_parts(home, img, NULL, &p, &spec, reterr);
 	if (r == 0) {
-		const struct template_want want = want_of(img, image, &default_wish, &p, &spec);
+		const struct template_want want = want_of(img, image, &wish, &p, &spec);
 
 		r = fill(home, &want, n, reterr);
 	}

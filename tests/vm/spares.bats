@@ -103,6 +103,7 @@ readonly WHO='hostname; cat /etc/machine-id /proc/sys/kernel/random/boot_id /sys
 	box attached demo sh -c 'echo out; echo err >&2; exit 7'
 	boxes
 	assert_box attached 7 out
+	# shellcheck disable=SC2154 # set by assert_box
 	assert_equal stderr "$stderr" err
 	local ms pid
 	for ms in 8 12 16 24 32 60; do
