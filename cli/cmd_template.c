@@ -211,13 +211,12 @@ static int prune_main(int argc, char **argv, holt_home *home)
 
 static int spares_main(int argc, char **argv, holt_home *home)
 {
+	static const struct option options[] = {{"quiet", no_argument, NULL, 'q'}, {0}};
 	holt_error *error = NULL;
 	uint32_t n = 0;
 	int c;
 
-	while ((c = getopt_long(argc, argv, ":q",
-			(const struct option[]){{"quiet", no_argument, NULL, 'q'}, {0}}, NULL)) !=
-		-1) {
+	while ((c = getopt_long(argc, argv, ":q", options, NULL)) != -1) {
 		if (c != 'q')
 			return cli_bad_option(CLI_USAGE, "template", c, argv);
 		cli_be_quiet();
