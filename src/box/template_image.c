@@ -21,7 +21,8 @@
 #include "image/images.h"
 #include "base/banned.h"
 
-#define PREFIX_MIN 4 /* digits of a key that are enough to mean it */
+#define BOOT_TIMEOUT_MS 60000 /* of a template that spares need; as that of a start */
+#define PREFIX_MIN      4 /* digits of a key that are enough to mean it */
 
 /* ---- making ---- */
 
@@ -112,6 +113,11 @@ int template_image_build(struct holt_home *home, const char *image, const struct
 
 /* ---- spares ---- */
 
+static const struct template_wish default_wish = {.memory_mib = DEFAULT_MEMORY_MIB,
+	.cpus = DEFAULT_CPUS,
+	.disk_bytes = DEFAULT_DISK_BYTES,
+	.boot_timeout_ms = BOOT_TIMEOUT_MS};
+
 static int fill(
 	struct holt_home *home, const struct template_want *want, unsigned n, holt_error **reterr)
 {
@@ -130,13 +136,9 @@ static int fill(
 	return r == 0 ? spares_fill_wait(home, want, &plan, reterr) : r;
 }
 
-int template_image_spares(struct holt_home *home, const char *image, unsigned n,
-	uint64_t boot_timeout_ms, holt_error **reterr)
+int template_image_spares(
+	struct holt_home *home, const char *image, unsigned n, holt_error **reterr)
 {
-	const struct template_wish wish = {.memory_mib = DEFAULT_MEMORY_MIB,
-		.cpus = DEFAULT_CPUS,
-		.disk_bytes = DEFAULT_DISK_BYTES,
-		.boot_timeout_ms = boot_timeout_ms};
 	struct keeper_parts p = KEEPER_PARTS_INIT;
 	struct keeper_spec spec = {0};
 	struct image *img = NULL;
@@ -145,7 +147,7 @@ int template_image_spares(struct holt_home *home, const char *image, unsigned n,
 	if (r == 0)
 		r = open_parts(home, img, NULL, &p, &spec, reterr);
 	if (r == 0) {
-		const struct template_want want = want_of(img, image, &wish, &p, &spec);
+		const struct template_want want = want_of(img, image, &default_wish, &p, &spec);
 
 		r = fill(home, &want, n, reterr);
 	}

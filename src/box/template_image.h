@@ -26,8 +26,8 @@ int template_image_build(struct holt_home *home, const char *image, const struct
 
 /* So many spares of @image shall wait, at most SPARES_MAX; makes its template of the default shape,
  * and waits until they are ready. */
-int template_image_spares(struct holt_home *home, const char *image, unsigned n,
-	uint64_t boot_timeout_ms, holt_error **reterr);
+int template_image_spares(
+	struct holt_home *home, const char *image, unsigned n, holt_error **reterr);
 
 /* template_list, with the numbers of spares. */
 int template_image_list(

@@ -178,7 +178,7 @@ gone() {
 	holt template spares demo 1 >/dev/null
 	spares_are 1/1
 	assert_equal 'directories of spares' "$(spare_dirs | wc -l)" 1
-	holt template rm "$(holt template ls -q)" >/dev/null
+	holt template rm "$(holt template ls --json | jq -r '.[] | select(.spares_ready > 0).id')" >/dev/null
 	assert_equal 'processes' "$(vmms)$(keepers)" ''
 	# And nobody wants them back.
 	holt run demo true
