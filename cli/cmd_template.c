@@ -84,8 +84,7 @@ static void add_row(struct cli_table *table, const holt_template *tpl, int64_t n
 
 	(void)holt_template_get_info(tpl, &info);
 	const char *const kind = info.flags & HOLT_TEMPLATE_BARE ? "bare" : "full";
-	const char *const cells[] = {
-		id, image, kind, memory, cpus, disk, size, spares, used};
+	const char *const cells[] = {id, image, kind, memory, cpus, disk, size, spares, used};
 	(void)snprintf(id, sizeof id, "%s", holt_template_id(tpl));
 	(void)cli_escape_str(image, sizeof image, holt_template_image(tpl));
 	cli_format_bytes(memory, sizeof memory, (uint64_t)info.memory_mib << 20, 1024);
@@ -212,13 +211,12 @@ static int prune_main(int argc, char **argv, holt_home *home)
 
 static int spares_main(int argc, char **argv, holt_home *home)
 {
+	static const struct option options[] = {{"quiet", no_argument, NULL, 'q'}, {0}};
 	holt_error *error = NULL;
 	uint32_t n = 0;
 	int c;
 
-	while ((c = getopt_long(
-			argc, argv, ":q", (const struct option[]){{"quiet", no_argument, NULL, 'q'}, {0}},
-			NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, ":q", options, NULL)) != -1) {
 		if (c != 'q')
 			return cli_bad_option(CLI_USAGE, "template", c, argv);
 		cli_be_quiet();

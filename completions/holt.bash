@@ -126,7 +126,7 @@ _holt_image() {
 _holt_template() {
 	local current=$1 previous=$2
 	if ((COMP_CWORD == 2)); then
-		_holt_words "build ls prune rm --help" "$current"
+		_holt_words "build ls prune rm spares --help" "$current"
 		return
 	fi
 	case ${COMP_WORDS[2]}:$previous:$current in
@@ -137,6 +137,8 @@ _holt_template() {
 	ls:*:-*) _holt_words "--json -q --quiet --help" "$current" ;;
 	prune:*:-*) _holt_words "--max --help" "$current" ;;
 	rm:*) _holt_words "$(_holt_images) $(_holt_templates)" "$current" ;;
+	spares:*:-*) _holt_words "-q --quiet --help" "$current" ;;
+	spares:*) ((COMP_CWORD > 3)) || _holt_words "$(_holt_images)" "$current" ;;
 	esac
 }
 

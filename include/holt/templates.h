@@ -61,13 +61,9 @@ typedef struct holt_template_info {
 	uint32_t spares_wanted; /* see holt_template_spares */
 } holt_template_info;
 
-#define HOLT_TEMPLATE_INFO_INIT                                     \
-	{                                                           \
-		sizeof(holt_template_info), 0, 0, 0, 0, 0, 0, 0, 0, \
-		{                                                   \
-			0                                           \
-		},                                                  \
-			0, 0                                        \
+#define HOLT_TEMPLATE_INFO_INIT                                               \
+	{                                                                     \
+		sizeof(holt_template_info), 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0 \
 	}
 
 /**

@@ -184,8 +184,9 @@ HOLT_API const char *holt_template_json(holt_template *tpl)
 		return tpl->json;
 	put_time(created, i->created_ns);
 	put_time(used, i->used_ns);
-	auto_json doc = json_pack("{s:s, s:o, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
-		"id", i->key, "image", json_from_bytes(i->image), "rootfs_digest", i->rootfs_digest,
+	auto_json doc = json_pack(
+		"{s:s, s:o, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}", "id",
+		i->key, "image", json_from_bytes(i->image), "rootfs_digest", i->rootfs_digest,
 		"bare", (int)i->bare, "accel", i->kvm ? "kvm" : "tcg", "memory_mib",
 		(json_int_t)i->memory_mib, "cpus", (json_int_t)i->cpus, "disk_bytes",
 		(json_int_t)i->disk_bytes, "size_bytes", (json_int_t)i->size_bytes, "build_ms",
@@ -200,11 +201,7 @@ HOLT_API int holt_template_spares(
 {
 	if (!home || !image)
 		return api_null(home ? "image" : "home", reterr);
-	int r = n > HOLT_TEMPLATE_SPARES_MAX ? err_make(reterr, HOLT_EINVALID,
-						       "%u spares are more than the %u that are "
-						       "possible",
-						       n, HOLT_TEMPLATE_SPARES_MAX)
-					     : 0;
+	int r = api_check_range("number of spares", n, 0, HOLT_TEMPLATE_SPARES_MAX, reterr);
 
 	if (r == 0)
 		r = template_image_spares(home, image, n, reterr);

@@ -7,9 +7,9 @@
  *   READY <--setup_done-- hello, setup with its new identity <-- cont -- BOOTING
  *
  * It has no owner and listens only while it waits, so that nobody finds one that is not ready. Its
- * directory lies in spares/ until the claimer gives it the place of the box's own (spare_claim.c). It
- * ends by itself when its time is over or the host's memory gets scarce. Whatever goes wrong ends
- * it: the claimer then does without.
+ * directory lies in spares/ until the claimer gives it the place of the box's own (spare_claim.c).
+ * It ends by itself when its time is over or the host's memory gets scarce. Whatever goes wrong
+ * ends it: the claimer then does without.
  */
 #include "box/keeper_inside.h"
 

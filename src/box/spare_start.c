@@ -24,13 +24,13 @@
 #include "vmm/disk.h"
 #include "base/banned.h"
 
-#define HOSTNAME      "spare-of-a-clone" /* as long as an id */
-#define LOG_BYTES     65536 /* nothing is written to it before a claim */
-#define STOP_SIGNAL   15
-#define LATER_MS      300 /* after the start of a box, which shall have the processors first */
-#define LOCK_WAIT_MS  1000 /* for somebody else who starts some */
-#define KEY_TRIES     8 /* a sweeper may remove an empty directory */
-#define POLL_NS       5000000
+#define HOSTNAME     "spare-of-a-clone" /* as long as an id */
+#define LOG_BYTES    65536 /* nothing is written to it before a claim */
+#define STOP_SIGNAL  15
+#define LATER_MS     300 /* after the start of a box, which shall have the processors first */
+#define LOCK_WAIT_MS 1000 /* for somebody else who starts some */
+#define KEY_TRIES    8 /* a sweeper may remove an empty directory */
+#define POLL_NS      5000000
 
 static int fill_spec(const struct template_want *w, const struct template *t,
 	const struct box_dir *d, const struct spares_plan *plan, struct keeper_spec *s,
@@ -196,8 +196,8 @@ int spares_fill(struct holt_home *home, const struct template_want *w,
 
 static int not_ready(const struct spares_plan *plan, unsigned ready, holt_error **reterr)
 {
-	const int r = err_make(reterr, HOLT_ETIMEOUT,
-		"after %u s %u of %u spares are ready", SPARES_WAIT_MS / 1000, ready, plan->n);
+	const int r = err_make(reterr, HOLT_ETIMEOUT, "after %u s %u of %u spares are ready",
+		SPARES_WAIT_MS / 1000, ready, plan->n);
 
 	err_stage(reterr, "spare");
 	err_hint(reterr, "run 'holt doctor'; if the machine is very busy, try again");
@@ -264,8 +264,7 @@ struct holt_job *spares_fill_later(
 		(void)fd_close(w->rootfs_fd);
 		return NULL;
 	}
-	*l = (struct later){
-		.home = home, .want = *w, .plan = {.n = n, .delay_ms = LATER_MS}};
+	*l = (struct later){.home = home, .want = *w, .plan = {.n = n, .delay_ms = LATER_MS}};
 	/* Borrowed from whom may be gone by then, and not needed. */
 	l->want.image = l->want.rootfs_digest = NULL;
 	l->want.cancel = NULL;
@@ -276,4 +275,3 @@ struct holt_job *spares_fill_later(
 	later_free(l);
 	return NULL;
 }
-

@@ -18,10 +18,10 @@
 #include "box/box_state.h"
 #include "base/banned.h"
 
-#define WANT_SUFFIX   ".want"
-#define WANT_MAX      16 /* bytes of such a file */
-#define END_WAIT_MS   2500 /* for a killed keeper and its machine to be gone */
-#define END_AGAIN_MS  20 /* one that has just begun does not listen yet */
+#define WANT_SUFFIX  ".want"
+#define WANT_MAX     16 /* bytes of such a file */
+#define END_WAIT_MS  2500 /* for a killed keeper and its machine to be gone */
+#define END_AGAIN_MS 20 /* one that has just begun does not listen yet */
 
 /* ---- how many ---- */
 
@@ -312,4 +312,3 @@ bool spares_end_one(struct holt_home *home)
 	each_key(home, end_if_none, &ended);
 	return ended;
 }
-

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vmm/vm.h"
 
+#include <limits.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -12,7 +17,7 @@
  * The engine for tests: the real agent as a plain process on two socket pairs. It runs programs on
  * the host as the caller, without a machine around them, so that it serves tests and nothing else.
  * $HOLT_AGENT names the agent. Of the specification only the lock matters: the process holds it, as
- * QEMU would.
+ * QEMU would. A clone gets a monitor that says yes to everything.
  */
 
 enum fake_fd { FAKE_FD_CONTROL = 3, FAKE_FD_BULK = 4, FAKE_FD_LOCK = 5 };
@@ -25,6 +30,51 @@ static int channel_open(int ret[2], holt_error **reterr)
 	if (r == 0)
 		r = fd_nonblock(ret[0]);
 	return r < 0 ? err_errno(reterr, -r, "cannot make a socket pair for the agent") : 0;
+}
+
+/* ---- the monitor of a clone ---- */
+
+/* Says yes to each command, which is one line. Ends with its peer. */
+static void *monitor_run(void *user)
+{
+	static const char greeting[] = "{\"QMP\": {}}\n";
+	const int fd = (int)(intptr_t)user;
+	FILE *in = fdopen(fd, "re");
+	char line[LINE_MAX], answer[64];
+	unsigned long long id;
+
+	bool ok = in && send(fd, greeting, sizeof greeting - 1, MSG_NOSIGNAL) > 0;
+	while (ok && fgets(line, sizeof line, in)) {
+		const char *at = strstr(line, "\"id\":");
+
+		ok = at && sscanf(at, "\"id\": %llu", &id) == 1;
+		const int len = snprintf(
+			answer, sizeof answer, "{\"return\": {}, \"id\": %llu}\n", ok ? id : 0);
+		ok = ok && send(fd, answer, (size_t)len, MSG_NOSIGNAL) == len;
+	}
+	if (in)
+		(void)fclose(in);
+	else
+		(void)fd_close(fd);
+	return NULL;
+}
+
+/* A clone begins as a new agent does, and hears nothing of its template. */
+static int monitor_open(int *ret_fd, holt_error **reterr)
+{
+	int pair[2];
+	pthread_t thread;
+	int r = fd_socketpair(pair);
+
+	if (r == 0)
+		r = fd_nonblock(pair[0]);
+	if (r == 0)
+		r = -pthread_create(&thread, NULL, monitor_run, (void *)(intptr_t)pair[1]);
+	if (r < 0)
+		return err_errno(reterr, -r, "cannot make the fake monitor");
+	(void)pthread_detach(thread);
+	*ret_fd = pair[0];
+	return 0;
 }
 
 static int spawn(const char *agent, int control_fd, int bulk_fd, int console_fd, int lock_fd,
@@ -63,8 +113,8 @@ static int fake_start(const struct vm_spec *spec, struct vm *ret, holt_error **r
 	auto_fd console_fd = FD_NONE;
 	int pair[2];
 
-	if (spec->origin != VM_COLD)
-		return err_make(reterr, HOLT_EUNSUPPORTED, "the fake engine has no templates");
+	if (spec->origin == VM_FREEZE)
+		return err_make(reterr, HOLT_EUNSUPPORTED, "the fake engine makes no templates");
 	if (!agent || agent[0] != '/') {
 		err_make(reterr, HOLT_EINVALID, "HOLT_AGENT does not name the agent's program");
 		err_stage(reterr, "vm start");
@@ -84,6 +134,8 @@ static int fake_start(const struct vm_spec *spec, struct vm *ret, holt_error **r
 		bulk_fd = pair[1];
 		r = channel_open(pair, reterr);
 	}
+	if (r == 0 && spec->origin == VM_CLONE)
+		r = monitor_open(&vm.qmp_fd, reterr);
 	if (r == 0) {
 		vm.console_fd = pair[0];
 		console_fd = pair[1];

@@ -55,7 +55,7 @@ complete_words() {
 	run -0 complete_words holt te
 	assert_output template
 	run -0 complete_words holt template ''
-	assert_output $'build\nls\nprune\nrm\n--help'
+	assert_output $'build\nls\nprune\nrm\nspares\n--help'
 	run -0 complete_words holt template build --m
 	assert_output --memory
 	run -0 complete_words holt template prune --

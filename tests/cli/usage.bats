@@ -203,7 +203,7 @@ usage_error() {
 
 @test "templates of a home without any, and of images that are not there" {
 	run -0 --separate-stderr holt template ls
-	assert_output 'TEMPLATE ID   IMAGE   KIND   MEMORY   CPUS   DISK   SIZE   USED'
+	assert_output 'TEMPLATE ID   IMAGE   KIND   MEMORY   CPUS   DISK   SIZE   SPARES   USED'
 	run -0 holt template ls -q
 	assert_output ''
 	run -0 holt template ls --json
@@ -220,17 +220,23 @@ usage_error() {
 	done
 	run --separate-stderr holt template rm abcd
 	assert_status 1
+	run --separate-stderr holt template spares no-such-image 1
+	assert_status 1
+	assert_match "$stderr" "^holt: .*no-such-image.*"$'\n'"hint: "
 }
 
-@test "HOLT_TEMPLATE_BYTES that is no number is an error of every verb, with a hint (K48)" {
-	local value
-	for value in 0 -1 8g x 99999999999999999999; do
-		HOLT_TEMPLATE_BYTES=$value run --separate-stderr holt ps
-		assert_status 1
-		assert_match "$stderr" "HOLT_TEMPLATE_BYTES is '$value'.*"$'\n'"hint: "
+@test "HOLT_TEMPLATE_BYTES or HOLT_MAX_MEMORY that is no size is an error of every verb, with a hint (K48)" {
+	local name value
+	for name in HOLT_TEMPLATE_BYTES HOLT_MAX_MEMORY; do
+		for value in 0 -1 8gb x 99999999999999999999; do
+			run --separate-stderr env "$name=$value" "$HOLT" ps
+			assert_status 1
+			assert_match "$stderr" "$name is '$value'.*"$'\n'"hint: "
+		done
+		run -0 env "$name=1" "$HOLT" ps
+		run -0 env "$name=8g" "$HOLT" ps
+		run -0 env "$name=" "$HOLT" ps
 	done
-	HOLT_TEMPLATE_BYTES=1 run -0 holt ps
-	HOLT_TEMPLATE_BYTES='' run -0 holt ps
 }
 
 @test "a home without boxes" {

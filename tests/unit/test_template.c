@@ -387,7 +387,11 @@ START_TEST(the_budget_is_told_by_option_variable_or_default)
 	ck_assert_uint_eq(bytes, 4096);
 	ck_assert_int_eq(home_template_bytes(7, &bytes, NULL), 0);
 	ck_assert_uint_eq(bytes, 7);
-	setenv("HOLT_TEMPLATE_BYTES", "8g", 1);
+	setenv("HOLT_TEMPLATE_BYTES", "2g", 1);
+	ck_assert_int_eq(home_template_bytes(0, &bytes, NULL), 0);
+	ck_assert_uint_eq(bytes, UINT64_C(2) << 30);
+	ck_assert_int_eq(home_template_bytes(7, &bytes, NULL), 0);
+	setenv("HOLT_TEMPLATE_BYTES", "8gb", 1);
 	ck_assert_int_eq(home_template_bytes(0, &bytes, &error), -HOLT_EINVALID);
 	ck_assert_str_ne(holt_error_hint(error), "");
 	ck_assert_uint_eq(bytes, 7);

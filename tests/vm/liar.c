@@ -181,8 +181,8 @@ static void mode_silent(void)
 {
 }
 
-/* Honest, and comes to rest whenever it is asked, but does not hear the second host that wakes it: a
- * template is made of it, a clone and a spare begin, and the spare's claim gets no answer. */
+/* Honest, and comes to rest whenever it is asked, but does not hear the second host that wakes it:
+ * a template is made of it, a clone and a spare begin, and the spare's claim gets no answer. */
 static void mode_claim_silent(void)
 {
 	int woken = 0;

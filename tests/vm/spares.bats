@@ -103,6 +103,7 @@ readonly WHO='hostname; cat /etc/machine-id /proc/sys/kernel/random/boot_id /sys
 	box attached demo sh -c 'echo out; echo err >&2; exit 7'
 	boxes
 	assert_box attached 7 out
+	# shellcheck disable=SC2154 # set by assert_box
 	assert_equal stderr "$stderr" err
 	local ms pid
 	for ms in 8 12 16 24 32 60; do
@@ -177,7 +178,7 @@ gone() {
 	holt template spares demo 1 >/dev/null
 	spares_are 1/1
 	assert_equal 'directories of spares' "$(spare_dirs | wc -l)" 1
-	holt template rm "$(holt template ls -q)" >/dev/null
+	holt template rm "$(holt template ls --json | jq -r '.[] | select(.spares_ready > 0).id')" >/dev/null
 	assert_equal 'processes' "$(vmms)$(keepers)" ''
 	# And nobody wants them back.
 	holt run demo true
