@@ -83,7 +83,7 @@ assert_fact() {
 	[[ $value == "$2" ]] || fail "fact '$1' is '$value', not '$2'" "all: $output" "stderr: ${stderr:-}"
 }
 
-# The processes of this file's home: `keepers`, `vmms`; each may be empty.
+# The processes of this file's boxes, not of templates: `keepers`, `vmms`; each may be empty.
 keepers() {
 	processes_named holt-keeper
 }
@@ -92,12 +92,12 @@ vmms() {
 	processes_named qemu-system-x86_64
 }
 
-# Processes of that name which hold a file of the home open.
+# Processes of that name which hold a lock of a box.
 processes_named() {
 	local pid
 	# The kernel keeps 15 characters of a name.
 	for pid in $(pgrep -x "${1:0:15}"); do
-		if [[ -n $(find "/proc/$pid/fd" -lname "$HOLT_HOME/*" -print -quit 2>/dev/null) ]]; then
+		if [[ -n $(find "/proc/$pid/fd" -lname "$HOLT_HOME/boxes/*.lock" -print -quit 2>/dev/null) ]]; then
 			echo "$pid"
 		fi
 	done

@@ -184,12 +184,12 @@ home_works() {
 
 @test "kill -9 of QEMU while it boots: the second attempt succeeds; twice: 125 with the signal" {
 	local first
-	begin_box demo echo second-attempt
+	begin_box --no-template demo echo second-attempt
 	await_vmm
 	kill -9 "$VMM"
 	end_box 0
 	assert_equal output "$(<"$OUT")" second-attempt
-	begin_box demo echo never
+	begin_box --no-template demo echo never
 	await_vmm
 	first=$VMM
 	kill -9 "$first"
