@@ -94,8 +94,8 @@ int home_max_memory(uint64_t given, uint64_t *ret, holt_error **reterr)
 {
 	uint64_t bytes = given;
 	const int r = given ? 0
-			    : size_of_env(
-				      "HOLT_MAX_MEMORY", "unset it for no ceiling", &bytes, reterr);
+			    : size_of_env("HOLT_MAX_MEMORY", "unset HOLT_MAX_MEMORY for no ceiling",
+				      &bytes, reterr);
 
 	if (r == 0)
 		*ret = bytes;
