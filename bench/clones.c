@@ -25,15 +25,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PER_ROUND          8 /* clones for each boot */
 #define PINGS_PER_ROUND    20
+#define CLAIMS_PER_ROUND   4
+#define SPARES             2
+#define SETTLE_US          200000 /* after spares were started, of which none is measured here */
 #define TEN                10
 #define FIFTY              50
 #define TARGET_HELLO       60
 #define TARGET_HELLO_P99   120
 #define TARGET_CLI         200
 #define TARGET_CLI_P99     400
+#define TARGET_CLAIM       6
+#define TARGET_CLAIM_P99   20
+#define TARGET_SPARE       50
+#define TARGET_SPARE_P99   120
 #define TARGET_UNPAUSE     3
 #define TARGET_UNPAUSE_P99 15
 #define TARGET_TEN         600
@@ -276,6 +284,63 @@ static void bench_unpause(const struct clones *c)
 	record_free(r);
 }
 
+/* ---- spares ---- */
+
+static void want_spares(const struct clones *c, unsigned n)
+{
+	holt_error *error = NULL;
+
+	need(holt_template_spares(c->home, c->image, n, &error), "cannot have spares", error);
+	(void)usleep(SETTLE_US);
+}
+
+/* Returns the time of the start; *ret_both_ms has that of the creation in it. */
+static double claim(const struct clones *c, double *ret_both_ms)
+{
+	holt_error *error = NULL;
+	holt_box *box = NULL;
+	const double before = now_ms();
+
+	need(holt_box_create(c->home, c->image, NULL, &box, &error), "cannot create a box", error);
+	const double between = now_ms();
+	need(holt_box_start(box, NULL, NULL, &error), "cannot start a box", error);
+	const double after = now_ms();
+	need_origin(box, "spare");
+	holt_box_close(box);
+	*ret_both_ms = after - before;
+	return after - between;
+}
+
+static void bench_claims(const struct clones *c)
+{
+	struct record *start = record_new("claim", "ms", "cold_start");
+	struct record *both = record_new("claim_create", "ms", "cold_start");
+	struct record *run = record_new("cli_spare", "ms", "cli_boot");
+	struct record *const all[] = {start, both, run};
+	const struct one cold = start_once(c, HOLT_START_NO_TEMPLATE, "cold");
+	const double boot_ms = cli(c, "--no-template");
+	double both_ms = 0;
+
+	start->target_median = TARGET_CLAIM;
+	start->target_p99 = TARGET_CLAIM_P99;
+	run->target_median = TARGET_SPARE;
+	run->target_p99 = TARGET_SPARE_P99;
+	want_spares(c, SPARES);
+	(void)claim(c, &both_ms);
+	for (unsigned i = 0; i < c->rounds * CLAIMS_PER_ROUND; i++) {
+		want_spares(c, SPARES);
+		record_pair(start, claim(c, &both_ms), cold.start_ms);
+		record_pair(both, both_ms, cold.start_ms);
+		want_spares(c, SPARES);
+		record_pair(run, cli(c, NULL), boot_ms);
+	}
+	want_spares(c, 0);
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		record_print(all[i], c->host);
+		record_free(all[i]);
+	}
+}
+
 /* ---- many at once ---- */
 
 struct starter {
@@ -349,5 +414,6 @@ void bench_clones(const struct clones *c)
 	bench_cli(c);
 	bench_rivals(c);
 	bench_unpause(c);
+	bench_claims(c);
 	bench_parallel(c);
 }
