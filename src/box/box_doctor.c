@@ -236,6 +236,20 @@ static void check_templates(struct holt_doctor *d, const char *path)
 		(double)used / 1e9, (double)h.template_bytes / 1e9);
 }
 
+static void check_memory(struct holt_doctor *d)
+{
+	auto_error error = NULL;
+	uint64_t bytes = 0;
+
+	if (home_max_memory(0, &bytes, &error) < 0)
+		add_error(d, "memory", error);
+	else if (bytes)
+		add(d, "memory", DOCTOR_OK, "", "all machines together take at most %.1f GB",
+			(double)bytes / 1e9);
+	else
+		add(d, "memory", DOCTOR_OK, "", "no ceiling for machines");
+}
+
 static int make_json(struct holt_doctor *d, json_t *accel, holt_error **reterr)
 {
 	static const char *const status_names[] = {"ok", "warn", "fail"};
@@ -274,6 +288,7 @@ static int run_checks(struct holt_doctor *d, const char *home, holt_error **rete
 	check_jail(d);
 	check_home(d, path);
 	check_templates(d, path);
+	check_memory(d);
 	for (size_t i = 0; i < d->n; i++) {
 		if (!d->checks[i].text || !d->checks[i].advice)
 			return err_nomem(reterr);

@@ -82,8 +82,8 @@ int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr)
 	uint64_t bytes = given ? given : TEMPLATE_BYTES_DEFAULT;
 	const int r = given ? 0
 			    : size_of_env("HOLT_TEMPLATE_BYTES",
-				      "'holt run --no-template' makes no templates", &bytes,
-				      reterr);
+				      "the default is 8 GiB; 'holt run --no-template' makes none",
+				      &bytes, reterr);
 
 	if (r == 0)
 		*ret = bytes;
@@ -94,8 +94,8 @@ int home_max_memory(uint64_t given, uint64_t *ret, holt_error **reterr)
 {
 	uint64_t bytes = given;
 	const int r = given ? 0
-			    : size_of_env(
-				      "HOLT_MAX_MEMORY", "unset it for no ceiling", &bytes, reterr);
+			    : size_of_env("HOLT_MAX_MEMORY", "unset HOLT_MAX_MEMORY for no ceiling",
+				      &bytes, reterr);
 
 	if (r == 0)
 		*ret = bytes;

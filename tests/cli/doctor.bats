@@ -16,7 +16,7 @@ row() {
 	assert_match "$output" 'boxes can run on this host'
 	[[ -z $stderr ]] || fail "stderr: $stderr"
 	local name
-	for name in host accelerator qemu kernel keeper home space templates; do
+	for name in host accelerator qemu kernel keeper home space templates memory; do
 		row "$name" >/dev/null || fail "no row '$name': $output"
 	done
 	# Each line that is not good is followed by what to do.
@@ -65,6 +65,7 @@ bad() {
 	: >"$TEST_DIR/file"
 	HOLT_HOME=$TEST_DIR/file/home bad home HOLT_HOME
 	HOLT_TEMPLATE_BYTES=much bad templates '8 GiB'
+	HOLT_MAX_MEMORY=much bad memory HOLT_MAX_MEMORY
 }
 
 @test "HOLT_ACCEL: tcg is taken, nonsense is refused, kvm works or is refused with the probe's reason" {
