@@ -179,7 +179,7 @@ void keeper_end(struct keeper *k, enum wire_end_reason reason, int errnum, const
 	va_end(ap);
 	e->reason = reason;
 	e->errnum = errnum;
-	e->hint = hint;
+	(void)snprintf(e->hint, sizeof e->hint, "%s", hint);
 	finish(k);
 }
 
@@ -195,7 +195,7 @@ static void end_stopped(struct keeper *k)
 			e->reason == WIRE_END_KILLED       ? "killed"
 			: e->reason == WIRE_END_OWNER_GONE ? "ended: its owner is gone"
 							   : "stopped");
-	e->hint = "start it again with 'holt start', or make a new one";
+	(void)snprintf(e->hint, sizeof e->hint, "start it again with 'holt start', or make a new one");
 	finish(k);
 }
 
@@ -543,7 +543,6 @@ int keeper_main(const struct vm_engine *engine)
 	struct keeper k = {.engine = engine, .state = KEEPER_BOOTING, .listen_fd = FD_NONE};
 	auto_error error = NULL;
 
-	k.ending.hint = "";
 	own_surroundings();
 	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
 		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 && fd < KEEPER_FD_MEMORY)
