@@ -60,6 +60,12 @@ double pss_kib(pid_t pid)
 	return (double)proc_number(pid, "smaps_rollup", "Pss:");
 }
 
+double private_kib(pid_t pid)
+{
+	return (double)(proc_number(pid, "smaps_rollup", "Private_Clean:") +
+			proc_number(pid, "smaps_rollup", "Private_Dirty:"));
+}
+
 pid_t parent_of(pid_t pid)
 {
 	return (pid_t)proc_number(pid, "status", "PPid:");

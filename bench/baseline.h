@@ -49,6 +49,8 @@ int program_run(const char *const *argv, const char *stdin_path, double *ret_ms)
 
 /* Proportional memory of a process in KiB, or -1. */
 double pss_kib(pid_t pid);
+/* Of that, what no other process shares. */
+double private_kib(pid_t pid);
 /* Parent of a process, or -1. */
 pid_t parent_of(pid_t pid);
 double now_ms(void);

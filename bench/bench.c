@@ -5,23 +5,21 @@
  * prepares everything and starts this program. One JSON object a figure goes to stdout, progress to
  * stderr. One thread (but for lanes.c); only the public API and child processes.
  *
- *   boot_to_agent         from QEMU's start to the agent's first word (holt_box_get_info: hello_us)
- *   boot_to_first_output  from the call that makes it until the first byte that `echo` wrote is
- *                         here: image lookup, disk, keeper, boot, mounts, exec
- *   cli_run               `holt run IMAGE true`, from spawn to exit: also the opening of the home,
- *                         the end of the machine and the removal of the box
- *   exec_true             busybox `true` in a running box, from holt_exec_start until
- *                         holt_exec_wait has returned; baseline host_exec: the same busybox,
- *                         spawned and awaited on the host
- *   exec_share            of that, what is neither the program's own time (from its execve to its
- *                         end) nor one way to the agent and back (a ping): cgroup, pipes, fork
- *   pss_idle_box          QEMU and keeper of a box that did nothing for two seconds; baseline:
- *                         the plain machine's QEMU at its line of output
- *   import                a plain tar of one layer into a new home: bytes of the tar by the time
- *                         of holt_image_import; baseline: `tar2sqfs -c lz4` on the same file,
- *                         which neither computes a digest nor forces anything to the disk
+ *   boot_to_agent         of a box that boots: from QEMU's start to the agent's first word
+ * (holt_box_get_info: hello_us) boot_to_first_output  from the call that makes it until the first
+ * byte that `echo` wrote is here: image lookup, disk, keeper, boot, mounts, exec cli_boot `holt run
+ * --no-template IMAGE true`, from spawn to exit: also the opening of the home, the end of the
+ * machine and the removal of the box exec_true             busybox `true` in a running box, from
+ * holt_exec_start until holt_exec_wait has returned; baseline host_exec: the same busybox, spawned
+ * and awaited on the host exec_share            of that, what is neither the program's own time
+ * (from its execve to its end) nor one way to the agent and back (a ping): cgroup, pipes, fork
+ *   pss_idle_box          QEMU and keeper of a box that booted and did nothing for two seconds;
+ * baseline: the plain machine's QEMU at its line of output import                a plain tar of one
+ * layer into a new home: bytes of the tar by the time of holt_image_import; baseline: `tar2sqfs -c
+ * lz4` on the same file, which neither computes a digest nor forces anything to the disk
  *
- * boxes.c has the figures of boxes that live on, lanes.c throughput and latency of a running box,
+ * clones.c has the figures of boxes that begin as clones, density.c what these cost while they run,
+ * boxes.c those of boxes that live on, lanes.c throughput and latency of a running box,
  * many_boxes.c the opening of a home with a thousand.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
@@ -33,6 +31,7 @@
 
 #include "baseline.h"
 #include "boxes.h"
+#include "clones.h"
 #include "lanes.h"
 #include "many_boxes.h"
 #include "record.h"
@@ -58,6 +57,8 @@
 struct bench {
 	unsigned rounds;
 	const char *image;
+	const char *debian; /* another one; NULL: none here */
+	const char *rootfs; /* a directory with the files of the first */
 	const char *layer; /* tar */
 	const char *init; /* plainboot-init */
 	const char *holt; /* the CLI */
@@ -84,7 +85,7 @@ static void die_plain(const char *what)
 	exit(1);
 }
 
-/* One box, from nothing to the first byte of output. */
+/* One box, from nothing through a boot to the first byte of output. */
 
 struct start {
 	holt_box_info info;
@@ -94,6 +95,7 @@ struct start {
 static holt_box *start_box(struct bench *b, const char *image, struct start *s)
 {
 	static const char *const argv[] = {"echo", "x", NULL};
+	holt_start_options how = HOLT_START_OPTIONS_INIT;
 	holt_exec_options options = HOLT_EXEC_OPTIONS_INIT;
 	holt_exit result = HOLT_EXIT_INIT;
 	holt_box_info info = HOLT_BOX_INFO_INIT;
@@ -103,10 +105,11 @@ static holt_box *start_box(struct bench *b, const char *image, struct start *s)
 	char byte = 0;
 	size_t len = 0;
 
+	how.flags = HOLT_START_NO_TEMPLATE;
 	options.argv = argv;
 	const double start = now_ms();
 	if (holt_box_create(b->home, image, NULL, &box, &error) < 0 ||
-		holt_box_start(box, NULL, NULL, &error) < 0)
+		holt_box_start(box, &how, NULL, &error) < 0)
 		die("cannot start a box", error);
 	if (holt_exec_start(box, &options, &exec, &error) < 0 ||
 		holt_exec_read(exec, HOLT_STDOUT, &byte, 1, READ_TIMEOUT_MS, &len, &error) < 0)
@@ -125,9 +128,9 @@ static holt_box *start_box(struct bench *b, const char *image, struct start *s)
 	return box;
 }
 
-static double cli_run(struct bench *b)
+static double cli_boot(struct bench *b)
 {
-	const char *const argv[] = {b->holt, "run", b->image, "true", NULL};
+	const char *const argv[] = {b->holt, "run", "--no-template", b->image, "true", NULL};
 	double ms = 0;
 
 	if (program_run(argv, NULL, &ms) != 0)
@@ -139,14 +142,14 @@ static void bench_boots(struct bench *b)
 {
 	struct record *agent = record_new("boot_to_agent", "ms", "plain_boot");
 	struct record *output = record_new("boot_to_first_output", "ms", "plain_boot");
-	struct record *cli = record_new("cli_run", "ms", "plain_boot");
+	struct record *cli = record_new("cli_boot", "ms", "plain_boot");
 	struct record *plain = record_new("plain_boot", "ms", "stock_boot");
 
 	/* The same as the figure before, against the other baseline. */
 	struct record *stock = record_new("boot_to_first_output", "ms", "stock_boot");
 
 	output->target = TARGET_FIRST_OUTPUT;
-	(void)cli_run(b);
+	(void)cli_boot(b);
 	for (unsigned i = 0; i < b->rounds; i++) {
 		double plain_ms = 0;
 		double stock_ms = 0;
@@ -156,7 +159,7 @@ static void bench_boots(struct bench *b)
 			plain_boot(&b->plain, &plain_ms, &unused) < 0)
 			exit(1);
 		holt_box_close(start_box(b, b->image, &s));
-		const double cli_ms = cli_run(b);
+		const double cli_ms = cli_boot(b);
 		if (s.info.attempts != 1)
 			(void)fprintf(stderr, "bench: this boot took two attempts\n");
 		record_pair(plain, plain_ms, stock_ms);
@@ -237,7 +240,9 @@ static void bench_exec(struct bench *b)
 static void bench_pss(struct bench *b)
 {
 	struct record *r = record_new("pss_idle_box", "KiB", "plain_boot");
+	holt_start_options how = HOLT_START_OPTIONS_INIT;
 
+	how.flags = HOLT_START_NO_TEMPLATE;
 	for (unsigned i = 0; i < (b->rounds + 3) / 4; i++) {
 		double unused = 0;
 		double base = -1;
@@ -247,7 +252,7 @@ static void bench_pss(struct bench *b)
 		if (plain_boot(&b->plain, &unused, &base) < 0)
 			exit(1);
 		if (holt_box_create(b->home, b->image, NULL, &box, &error) < 0 ||
-			holt_box_start(box, NULL, NULL, &error) < 0)
+			holt_box_start(box, &how, NULL, &error) < 0)
 			die("cannot start a box", error);
 		(void)sleep(IDLE_S);
 		(void)holt_box_get_info(box, &info);
@@ -389,6 +394,20 @@ static void take_findings(struct bench *b)
 	holt_doctor_free(doctor);
 }
 
+static void measure_clones(struct bench *b)
+{
+	const struct clones c = {.home = b->home,
+		.image = b->image,
+		.debian = b->debian,
+		.holt = b->holt,
+		.rootfs = b->rootfs,
+		.rounds = b->rounds,
+		.host = &b->host};
+
+	bench_clones(&c);
+	bench_density(&c);
+}
+
 static void lanes_of_box(struct bench *b)
 {
 	struct start s;
@@ -408,6 +427,24 @@ static int lanes(struct bench *b)
 	return 0;
 }
 
+static void take_host(struct bench *b)
+{
+	struct start s;
+
+	record_host_init(&b->host);
+	take_findings(b);
+	holt_box_close(start_box(b, b->image, &s));
+	(void)snprintf(b->host.accel, sizeof b->host.accel, "%s", s.info.accel);
+}
+
+/* Only these. */
+static int clones(struct bench *b)
+{
+	take_host(b);
+	measure_clones(b);
+	return 0;
+}
+
 static int bench_all(struct bench *b)
 {
 	struct start s;
@@ -423,6 +460,7 @@ static int bench_all(struct bench *b)
 	if (r < 0)
 		return 1;
 	bench_boots(b);
+	measure_clones(b);
 	bench_exec(b);
 	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
 	lanes_of_box(b);
@@ -437,9 +475,11 @@ static int usage(void)
 {
 	(void)fprintf(stderr,
 		"usage: bench [-n ROUNDS] --image REF --layer TAR --init FILE --holt FILE\n"
-		"             --busybox FILE --dir DIR\n"
+		"             --busybox FILE --dir DIR [--debian REF] [--rootfs DIR]\n"
 		"       bench --demo --image REF\n"
 		"       bench --lanes [-n ROUNDS] --image REF\n"
+		"       bench --clones [-n ROUNDS] --image REF --holt FILE [--debian REF]\n"
+		"             [--rootfs DIR]\n"
 		"bench/run prepares all of it\n");
 	return 2;
 }
@@ -448,10 +488,12 @@ int main(int argc, char **argv)
 {
 	static struct bench b = {.rounds = ROUNDS_DEFAULT, .plain.kernel_fd = -1};
 	static const struct option options[] = {{"busybox", required_argument, NULL, 'b'},
+		{"clones", no_argument, NULL, 'C'}, {"debian", required_argument, NULL, 'e'},
 		{"demo", no_argument, NULL, 'D'}, {"dir", required_argument, NULL, 'd'},
 		{"holt", required_argument, NULL, 'h'}, {"image", required_argument, NULL, 'i'},
 		{"init", required_argument, NULL, 'I'}, {"lanes", no_argument, NULL, 'L'},
-		{"layer", required_argument, NULL, 'l'}, {0}};
+		{"layer", required_argument, NULL, 'l'}, {"rootfs", required_argument, NULL, 'r'},
+		{0}};
 	holt_error *error = NULL;
 	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
 	int c;
@@ -461,8 +503,17 @@ int main(int argc, char **argv)
 		case 'b':
 			b.busybox = optarg;
 			break;
+		case 'C':
+			only = clones;
+			break;
 		case 'D':
 			only = demo;
+			break;
+		case 'e':
+			b.debian = optarg;
+			break;
+		case 'r':
+			b.rootfs = optarg;
 			break;
 		case 'd':
 			b.dir = optarg;
@@ -491,7 +542,7 @@ int main(int argc, char **argv)
 	}
 	const int complete = b.layer && b.init && b.holt && b.busybox && b.dir;
 	if (optind != argc || !b.image || b.rounds < 1 || b.rounds > ROUNDS_MAX ||
-		(!only && !complete))
+		(!only && !complete) || (only == clones && !b.holt))
 		return usage();
 	if (holt_home_open(NULL, &b.home, &error) < 0)
 		die("cannot open the home", error);

@@ -140,6 +140,17 @@ static json_t *record_json(struct record *r, const struct record_host *h)
 	return o;
 }
 
+static void set_target(json_t *o, const char *name, double target)
+{
+	(void)json_object_set_new(o, name, target > 0 ? json_real(target) : json_null());
+}
+
+static void tell_target(const char *what, double target, double value)
+{
+	(void)fprintf(stderr, " (%s %.6g: %.6g, %s)", what, target, value,
+		value <= target ? "met" : "MISSED");
+}
+
 /* Sorts the values: partners are no longer such afterwards, so the ratio comes first. */
 void record_print(struct record *r, const struct record_host *h)
 {
@@ -154,7 +165,9 @@ void record_print(struct record *r, const struct record_host *h)
 	(void)json_object_set_new(o, "baseline_median",
 		r->n_base ? number(median(r->bases, r->n_base)) : json_null());
 	(void)json_object_set_new(o, "ratio", r->n_base ? number(ratio) : json_null());
-	(void)json_object_set_new(o, "target", r->target > 0 ? json_real(r->target) : json_null());
+	set_target(o, "target", r->target);
+	set_target(o, "target_median", r->target_median);
+	set_target(o, "target_p99", r->target_p99);
 	(void)json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
 	(void)fputs("\n", stdout);
 	(void)fflush(stdout);
@@ -162,9 +175,23 @@ void record_print(struct record *r, const struct record_host *h)
 
 	(void)fprintf(stderr, "%-22s %10.3f %-5s", r->name, median(r->values, r->n), r->unit);
 	if (r->n_base)
-		(void)fprintf(stderr, "  %.2f x %s", ratio, r->baseline);
+		(void)fprintf(stderr, "  %.3g x %s", ratio, r->baseline);
 	if (r->target > 0 && r->n_base)
-		(void)fprintf(stderr, " (target %.2f: %s)", r->target,
-			ratio <= r->target ? "met" : "MISSED");
+		tell_target("target", r->target, ratio);
+	if (r->target_median > 0)
+		tell_target("p50", r->target_median, median(r->values, r->n));
+	if (r->target_p99 > 0)
+		tell_target("p99", r->target_p99, sorted_at(r->values, r->n, 0.99));
 	(void)fputs("\n", stderr);
+}
+
+void record_absent(const char *name, const char *reason)
+{
+	json_t *o = json_pack("{s:s, s:n, s:s}", "name", name, "median", "not_measured", reason);
+
+	(void)json_dumpf(o, stdout, JSON_COMPACT);
+	(void)fputs("\n", stdout);
+	(void)fflush(stdout);
+	json_decref(o);
+	(void)fprintf(stderr, "%-22s not measured: %s\n", name, reason);
 }

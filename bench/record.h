@@ -16,6 +16,8 @@ struct record {
 	const char *baseline; /* name, or NULL */
 	int is_rate; /* more is better: ratio is baseline / value, always "cost against" */
 	double target; /* largest ratio that is promised; 0: none */
+	double target_median; /* likewise in the figure's own unit */
+	double target_p99;
 	size_t n;
 	size_t n_base;
 	double values[RECORD_MAX];
@@ -43,5 +45,8 @@ void record_pair(struct record *r, double value, double base);
 void record_host_init(struct record_host *h);
 /* One JSON object and a line feed on stdout; the same for people on stderr. */
 void record_print(struct record *r, const struct record_host *h);
+
+/* Says that a figure could not be measured here, and why. */
+void record_absent(const char *name, const char *reason);
 
 #endif

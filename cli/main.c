@@ -101,8 +101,7 @@ static int print_help(void)
 	(void)printf("'holt VERB --help' tells more. Environment:\n"
 		     "  HOLT_HOME   directory with all state\n"
 		     "  HOLT_ACCEL  auto (default), kvm or tcg\n"
-		     "  HOLT_LOG    error, warn, info or debug: log to stderr\n"
-		     "  HOLT_TEMPLATE_BYTES  what templates may take of the disk (8 GiB)\n\n"
+		     "  HOLT_LOG    error, warn, info or debug: log to stderr\n\n"
 		     "Example:\n"
 		     "  holt image import ./demo --name demo && holt run demo uname -a\n");
 	return cli_finish();

@@ -110,13 +110,25 @@ int cgroup_open(int parent_fd, uint32_t serial)
 	return fd < 0 ? -errno : fd;
 }
 
-int cgroup_make(int parent_fd, uint32_t serial, uint32_t pids_max)
+static int make_directory(int parent_fd, uint32_t serial)
 {
 	char name[16];
 
 	(void)snprintf(name, sizeof(name), "%u", serial);
-	if (mkdirat(parent_fd, name, 0755) < 0)
-		return -errno;
+	return mkdirat(parent_fd, name, 0755) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+void cgroup_make_ahead(int parent_fd, uint32_t serial)
+{
+	(void)make_directory(parent_fd, serial);
+}
+
+int cgroup_make(int parent_fd, uint32_t serial, uint32_t pids_max)
+{
+	const int rc = make_directory(parent_fd, serial);
+
+	if (rc < 0)
+		return rc;
 	const int fd = cgroup_open(parent_fd, serial);
 	if (fd < 0)
 		return fd;

@@ -227,6 +227,12 @@ static const char *request_fault(const struct agent *a, const struct wire_exec *
 	return NULL;
 }
 
+void exec_prepare(struct agent *a)
+{
+	if (a->cgroup_fd >= 0)
+		cgroup_make_ahead(a->cgroup_fd, a->serial + 1);
+}
+
 void exec_request(struct agent *a, const struct wire_msg *msg)
 {
 	const struct wire_exec *req = &msg->exec;

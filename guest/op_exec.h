@@ -5,6 +5,8 @@
 #include "agent.h"
 
 /* Frames that concern execs. A request that breaks the protocol ends the agent. */
+/* Do ahead what the next exec would have to do. */
+void exec_prepare(struct agent *a);
 void exec_request(struct agent *a, const struct wire_msg *msg);
 void exec_signal(struct agent *a, const struct wire_msg *msg);
 void exec_resize(struct agent *a, const struct wire_msg *msg);

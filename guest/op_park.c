@@ -113,11 +113,12 @@ static int come_to_rest(struct agent *a, struct agent_fail *f)
 
 	if (rc < 0)
 		return rc;
-	identity_prepare(a);
 	if (a->state == AGENT_FRESH)
 		rc = sys_mount_bare(a, f);
 	else
 		warm_up(a);
+	identity_prepare(a);
+	exec_prepare(a);
 	if (rc == 0 && a->disk_fd >= 0 && syncfs(a->disk_fd) < 0)
 		rc = agent_fail_set(f, WIRE_FAIL_INTERNAL, errno, "park", "disk",
 			"cannot write everything to the disk");

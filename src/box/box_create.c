@@ -163,7 +163,8 @@ static int fill_record(struct box_record *r, const char *id, const char *ref,
 	r->rootfs_digest = str_dup(img->rootfs_digest);
 	r->hostname = str_dup(w->hostname ? w->hostname : id);
 	r->name = w->name ? str_dup(w->name) : NULL;
-	if (!r->image || !r->image_digest || !r->rootfs_digest || !r->hostname || (w->name && !r->name))
+	if (!r->image || !r->image_digest || !r->rootfs_digest || !r->hostname ||
+		(w->name && !r->name))
 		return err_nomem(reterr);
 	r->created_ns = (int64_t)clock_wall_ns();
 	r->keep = w->keep;
@@ -212,8 +213,8 @@ static int make_files(struct holt_home *home, const struct image *img, const str
 {
 	int code = image_link_rootfs(home->images, img, d->fd, "rootfs", reterr);
 
-	if (code < 0 || (code = disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes,
-				 reterr)) < 0)
+	if (code < 0 ||
+		(code = disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr)) < 0)
 		return code;
 	const int r = disk_origin_write(d->fd, DISK_EMPTY);
 	return r < 0 ? err_errno(reterr, -r, "cannot note that the disk is empty") : 0;

@@ -15,6 +15,7 @@
  *   keeper.lock vm.lock   the locks
  *   rootfs                the image's squashfs (a hard link into the image store where possible)
  *   disk.raw              the writable disk
+ *   disk.origin           disk_origin.h: until a machine has had it
  *   state.json            box_state.h
  *   log log.1             box_log.h
  *   sock                  the keeper's socket, while one lives

@@ -395,8 +395,7 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	/* No further attempt: only QEMU keeps these now. */
 	for (int fd = KEEPER_FD_KERNEL; fd <= KEEPER_FD_VM_LOCK; fd++)
 		(void)fd_close(fd);
-	/* Where there were none the numbers are of other things by now. */
-	for (int fd = KEEPER_FD_MEMORY; k->spec.clone && fd <= KEEPER_FD_STATE; fd++)
+	for (int fd = KEEPER_FD_MEMORY; fd <= KEEPER_FD_STATE; fd++)
 		(void)fd_close(fd);
 	relay_set_guest(k->relay, &m->guest);
 	k->record.hello_us = k->hello_us;
@@ -538,16 +537,26 @@ static void on_begin(uv_timer_t *timer)
 		machine_start(k);
 }
 
+/* Not every role gets all descriptors. A number without one is taken, so that nothing else gets it:
+ * the lowest that is free is always the next here. */
+static int settle_fds(void)
+{
+	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 &&
+			open("/dev/null", O_RDWR | O_CLOEXEC) != fd)
+			return -errno;
+	}
+	return 0;
+}
+
 int keeper_main(const struct vm_engine *engine)
 {
 	struct keeper k = {.engine = engine, .state = KEEPER_BOOTING, .listen_fd = FD_NONE};
 	auto_error error = NULL;
 
 	own_surroundings();
-	for (int fd = KEEPER_FD_OWNER; fd < KEEPER_FD_END; fd++) {
-		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 && fd < KEEPER_FD_MEMORY)
-			return 2;
-	}
+	if (settle_fds() < 0)
+		return 2;
 	if (keeper_spec_read(KEEPER_FD_OWNER, &k.spec, &error) < 0)
 		return 2;
 	if (keeper_init(&k) < 0)

@@ -22,6 +22,7 @@
 #define BACKLOG          4096 /* of a keeper that hangs: who wants to kill it must get in, too */
 #define CLIENT_QUEUE_MAX (64u << 20) /* bytes waiting for a client that does not read */
 #define GUEST_QUEUE_HIGH (4u << 20) /* above this, clients are not read */
+#define KNOCK_ROOM       4 /* descriptors: control messages are rounded up, so one more may come */
 #define KNOCKS_MAX       32u /* that have connected and said nothing yet */
 
 /* ---- frames ---- */
@@ -224,12 +225,12 @@ static void visitor_end(struct keeper_visitor *v)
 }
 
 /* The knock and the two or three descriptors that come with it. */
-static bool take_knock(int fd, struct keeper_knock *ret, int fds[KNOCK_FDS])
+static bool take_knock(int fd, struct keeper_knock *ret, int fds[KNOCK_ROOM])
 {
 	struct iovec part = {.iov_base = ret, .iov_len = sizeof *ret};
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(KNOCK_FDS * sizeof(int))];
+		char room[CMSG_SPACE(KNOCK_ROOM * sizeof(int))];
 	} control = {0};
 	struct msghdr msg = {.msg_iov = &part,
 		.msg_iovlen = 1,
@@ -245,7 +246,7 @@ static bool take_knock(int fd, struct keeper_knock *ret, int fds[KNOCK_FDS])
 	}
 	/* More descriptors are cut by the kernel, which says so. */
 	return n == (ssize_t)sizeof *ret && ret->magic == KEEPER_MAGIC && n_fds >= 2 &&
-	       !(msg.msg_flags & MSG_CTRUNC);
+	       n_fds <= KNOCK_FDS && !(msg.msg_flags & MSG_CTRUNC);
 }
 
 static bool peer_is_ours(int fd)
@@ -272,7 +273,7 @@ static void on_word(uv_poll_t *poll, int status, int events)
 	struct keeper_visitor *v = poll->data;
 	struct keeper *k = v->k;
 	struct keeper_knock knock = {0};
-	int fds[KNOCK_FDS] = {FD_NONE, FD_NONE, FD_NONE};
+	int fds[KNOCK_ROOM] = {FD_NONE, FD_NONE, FD_NONE, FD_NONE};
 
 	(void)status;
 	(void)events;
@@ -290,7 +291,7 @@ static void on_word(uv_poll_t *poll, int status, int events)
 	} else if (ok) {
 		(void)!client_add(k, fds[0], fds[1]);
 	} else {
-		for (int i = 0; i < KNOCK_FDS; i++)
+		for (int i = 0; i < KNOCK_ROOM; i++)
 			(void)fd_close(fds[i]);
 	}
 }

@@ -4,7 +4,12 @@
  * come to rest, has QEMU save the devices, and ends. What it leaves are the memory, the devices'
  * state and the disk of one moment, which belong together.
  *
- *   BOOTING --setup_done (bare: hello)--> park --done--> migrate --completed--> ENDING
+ *   BOOTING --setup_done (bare: hello)--> park --done--> rest --idle--> migrate --completed-->
+ * ENDING
+ *
+ * Rest: for a while after its boot a kernel still has work that nobody waits for. Frozen into a
+ * template, every clone would begin by doing it (seen: 0.3 to 0.9 s instead of 0.05). So the
+ * machine is saved when it has hardly used the processor for QUIET_LOOKS * LOOK_MS.
  *
  * The memory is not in the saved state: the file is the memory (x-ignore-shared). After "completed"
  * the machine stands still, so killing it loses nothing.
@@ -12,11 +17,17 @@
 #include "box/keeper_inside.h"
 
 #include <errno.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/str.h"
 #include "vmm/migrate.h"
 #include "base/banned.h"
+
+#define LOOK_MS     100
+#define QUIET_NS    3000000 /* of processor time between two looks: 3 % */
+#define QUIET_LOOKS 4
+#define LOOKS_MAX   50 /* then it is saved as it is */
 
 void freeze_failed(struct keeper *k, const char *why)
 {
@@ -46,6 +57,40 @@ static void on_asked(const json_t *data, const holt_error *error, void *user)
 		freeze_failed(k, holt_error_message(error));
 }
 
+static void save(struct keeper *k)
+{
+	keeper_set_stage(k, "save", 4);
+	if (migrate_freeze(&k->machine->qmp, KEEPER_FD_STATE, on_asked, k, NULL) < 0)
+		freeze_failed(k, "QEMU could not be asked to save it");
+}
+
+/* Processor time that the machine has had; 0 where it cannot be told. */
+static uint64_t machine_cpu_ns(const struct keeper *k)
+{
+	struct timespec used = {0};
+	clockid_t clock;
+
+	if (clock_getcpuclockid(k->machine->vm.proc.pid, &clock) != 0 ||
+		clock_gettime(clock, &used) < 0)
+		return 0;
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+static void on_look(uv_timer_t *timer)
+{
+	struct keeper *k = timer->data;
+	const uint64_t now_ns = k->machine ? machine_cpu_ns(k) : 0;
+
+	if (!k->machine)
+		return;
+	k->resting.quiet = now_ns - k->resting.cpu_ns < QUIET_NS ? k->resting.quiet + 1 : 0;
+	k->resting.cpu_ns = now_ns;
+	if (k->resting.quiet < QUIET_LOOKS && ++k->resting.looks < LOOKS_MAX)
+		return;
+	(void)uv_timer_stop(timer);
+	save(k);
+}
+
 static void on_parked(void *user, const struct wire_msg *msg)
 {
 	struct keeper *k = user;
@@ -58,9 +103,9 @@ static void on_parked(void *user, const struct wire_msg *msg)
 		freeze_failed(k, text);
 		return;
 	}
-	keeper_set_stage(k, "save", 4);
-	if (migrate_freeze(&k->machine->qmp, KEEPER_FD_STATE, on_asked, k, NULL) < 0)
-		freeze_failed(k, "QEMU could not be asked to save it");
+	keeper_set_stage(k, "rest", 4);
+	k->resting = (struct keeper_resting){.cpu_ns = machine_cpu_ns(k)};
+	(void)uv_timer_start(&k->retry, on_look, LOOK_MS, LOOK_MS);
 }
 
 void freeze_begin(struct keeper *k, struct machine *m)

@@ -69,6 +69,13 @@ struct keeper_pausing {
 	bool on;
 };
 
+/* A machine on its way to rest, see keeper_freeze.c. */
+struct keeper_resting {
+	uint64_t cpu_ns; /* that it had used at the last look */
+	unsigned quiet; /* looks in a row without much use */
+	unsigned looks;
+};
+
 /* What a spare is called until it is claimed, and stays behind of it afterwards. */
 struct keeper_spare {
 	bool is; /* it is, or was, one */
@@ -97,6 +104,7 @@ struct keeper {
 	bool trying; /* while waiting: the machine runs, the write may fail again */
 	struct keeper_pausing pausing;
 	struct keeper_spare spare;
+	struct keeper_resting resting;
 	enum vm_origin origin; /* of the attempt that is under way, or was made last */
 	unsigned attempts;
 	struct machine *machine; /* the current one, or NULL */

@@ -24,7 +24,7 @@
 
 #define WANT_SUFFIX   ".want"
 #define WANT_MAX      16 /* bytes of such a file */
-#define HOSTNAME      "spare"
+#define HOSTNAME      "spare-of-a-clone" /* as long as an id */
 #define LOG_BYTES     65536 /* nothing is written to it before a claim */
 #define STOP_SIGNAL   15
 #define END_WAIT_MS   2000 /* for a killed keeper and its machine to be gone */

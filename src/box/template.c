@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -28,6 +29,8 @@
 #include "vmm/qemu_argv.h"
 #include "base/banned.h"
 
+#define CPUINFO       "/proc/cpuinfo"
+#define CPUINFO_MAX   (4u << 20)
 #define KEY_TEXT_MAX  16384 /* a command line and a few names */
 #define TEMPLATES_MAX 4096 /* that are listed */
 
@@ -81,6 +84,29 @@ static int add_command_line(struct buf *b, const struct template_want *w, holt_e
 	return r < 0 ? err_errno(reterr, -r, "cannot note the command line") : 0;
 }
 
+/* With hardware virtualization the guest has the host's processor, and its kernel's idea of it. */
+static int add_host(struct buf *b)
+{
+	auto_free char *text = NULL;
+	struct utsname host;
+	char *next = NULL;
+	int r = fs_read_file(AT_FDCWD, CPUINFO, CPUINFO_MAX, &text, NULL);
+
+	if (r == 0 && uname(&host) == 0)
+		r = buf_printf(b, "%s\n", host.release);
+	/* The first processor stands for all. */
+	for (char *line = text; r == 0 && line && *line && *line != '\n'; line = next) {
+		next = strchr(line, '\n');
+		if (!next)
+			break;
+		*next++ = 0;
+		if (str_starts(line, "model name") || str_starts(line, "stepping") ||
+			str_starts(line, "microcode") || str_starts(line, "flags"))
+			r = buf_printf(b, "%s\n", line);
+	}
+	return r;
+}
+
 int template_key(const struct template_want *w, char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr)
 {
 	auto_buf b = BUF_INIT(KEY_TEXT_MAX);
@@ -92,6 +118,8 @@ int template_key(const struct template_want *w, char ret[TEMPLATE_KEY_LEN + 1], 
 		r = add_open_file(&b, "kernel", w->kernel_fd);
 	if (r == 0)
 		r = add_open_file(&b, "initramfs", w->initrd_fd);
+	if (r == 0 && w->kvm)
+		r = add_host(&b);
 	if (r < 0)
 		return err_errno(reterr, -r, "cannot look at the guest's kernel");
 	if ((r = add_qemu(&b, reterr)) < 0 || (r = add_command_line(&b, w, reterr)) < 0)

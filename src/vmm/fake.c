@@ -63,6 +63,8 @@ static int fake_start(const struct vm_spec *spec, struct vm *ret, holt_error **r
 	auto_fd console_fd = FD_NONE;
 	int pair[2];
 
+	if (spec->origin != VM_COLD)
+		return err_make(reterr, HOLT_EUNSUPPORTED, "the fake engine has no templates");
 	if (!agent || agent[0] != '/') {
 		err_make(reterr, HOLT_EINVALID, "HOLT_AGENT does not name the agent's program");
 		err_stage(reterr, "vm start");

@@ -51,6 +51,21 @@ complete_words() {
 	assert_output unpause
 }
 
+@test "bash completes the words of template" {
+	run -0 complete_words holt te
+	assert_output template
+	run -0 complete_words holt template ''
+	assert_output $'build\nls\nprune\nrm\n--help'
+	run -0 complete_words holt template build --m
+	assert_output --memory
+	run -0 complete_words holt template prune --
+	assert_output $'--max\n--help'
+	run -0 complete_words holt start --no
+	assert_output --no-template
+	run -0 complete_words holt restart --
+	assert_output $'--no-template\n--timeout\n--help'
+}
+
 # Completion asks the program; here it finds another one.
 @test "bash completes names of boxes: those that run, or all, as the verb wants" {
 	mkdir -p "$TEST_DIR/bin"

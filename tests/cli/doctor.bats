@@ -3,6 +3,7 @@
 # shellcheck disable=SC2034,SC2154 # variables shared with bats and tests/lib
 # holt doctor: what it finds, and what it says when something is missing.
 
+# bats file_tags=user
 load ../lib/common
 
 # The row of a check in the text, and the JSON object of the same.

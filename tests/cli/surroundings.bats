@@ -3,6 +3,7 @@
 # shellcheck disable=SC2016,SC2154 # expanded by another shell; variables of bats and tests/lib
 # K29, K48: odd homes, masks, limits, streams and locales, as far as no machine is needed.
 
+# bats file_tags=user
 load ../lib/common
 
 setup_file() {

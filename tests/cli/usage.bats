@@ -18,10 +18,10 @@ verbs() {
 @test "help lists the verbs on stdout" {
 	run -0 --separate-stderr holt --help
 	for verb in cp doctor events exec image inspect kill logs pause prune ps rename restart rm run \
-		start stats stop unpause version wait; do
+		start stats stop template unpause version wait; do
 		assert_match "$output" $'\n'"  $verb "
 	done
-	assert_equal "number of verbs" "$(verbs | wc -l)" 21
+	assert_equal "number of verbs" "$(verbs | wc -l)" 22
 	[[ -z $stderr ]]
 	local by_option=$output
 	run -0 holt help
@@ -48,7 +48,7 @@ verbs() {
 		assert_match "$output" $'\nExample:\n  .*holt '
 		# The list of verbs and the options of run are more than a screen's 24 lines.
 		most=24
-		[[ -n $verb && $verb != run ]] || most=40
+		[[ -n $verb && $verb != run ]] || most=42
 		((${#lines[@]} <= most)) || fail "'$verb': longer than $most lines: ${#lines[@]}"
 	done
 }
@@ -145,6 +145,20 @@ usage_error() {
 	usage_error 2 image inspect
 	usage_error 2 image rm
 	usage_error 2 image ls extra
+	usage_error 2 template
+	usage_error 2 template fly
+	usage_error 2 template build
+	usage_error 2 template build a b
+	usage_error 2 template build --memory lots demo
+	usage_error 2 template build --cpus 0 demo
+	usage_error 2 template build --disk none demo
+	usage_error 2 template build --max 1g demo
+	usage_error 2 template ls extra
+	usage_error 2 template ls --bare
+	usage_error 2 template rm
+	usage_error 2 template rm --all
+	usage_error 2 template prune extra
+	usage_error 2 template prune --max much
 	usage_error 2 doctor extra
 	usage_error 2 doctor --no-such-option
 	usage_error 2 version extra
@@ -185,6 +199,38 @@ usage_error() {
 	assert_match "$stderr" '-f'
 	run -0 --separate-stderr holt prune -f
 	assert_output ''
+}
+
+@test "templates of a home without any, and of images that are not there" {
+	run -0 --separate-stderr holt template ls
+	assert_output 'TEMPLATE ID   IMAGE   KIND   MEMORY   CPUS   DISK   SIZE   USED'
+	run -0 holt template ls -q
+	assert_output ''
+	run -0 holt template ls --json
+	assert_output '[]'
+	run -0 holt template prune
+	assert_output '0 removed, 0 B'
+	local verb
+	for verb in build rm; do
+		run --separate-stderr holt template "$verb" no-such-image
+		assert_status 1
+		[[ -z $output ]] || fail "stdout: $output"
+		assert_match "${stderr_lines[0]}" "^holt: .*no-such-image"
+		assert_match "$stderr" $'\n'"hint: holt (image|template) ls"
+	done
+	run --separate-stderr holt template rm abcd
+	assert_status 1
+}
+
+@test "HOLT_TEMPLATE_BYTES that is no number is an error of every verb, with a hint (K48)" {
+	local value
+	for value in 0 -1 8g x 99999999999999999999; do
+		HOLT_TEMPLATE_BYTES=$value run --separate-stderr holt ps
+		assert_status 1
+		assert_match "$stderr" "HOLT_TEMPLATE_BYTES is '$value'.*"$'\n'"hint: "
+	done
+	HOLT_TEMPLATE_BYTES=1 run -0 holt ps
+	HOLT_TEMPLATE_BYTES='' run -0 holt ps
 }
 
 @test "a home without boxes" {

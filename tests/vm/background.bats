@@ -6,6 +6,7 @@
 load ../lib/common
 load ../lib/vm
 
+# bats test_tags=user
 @test "K06: a background child that holds the output delays the end by 250 ms at most" {
 	# In one box, so that only the commands are compared, and twice, since the first one pays for
 	# the translation of the programs.

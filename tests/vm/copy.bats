@@ -75,6 +75,7 @@ both_ways() {
 	done
 }
 
+# bats test_tags=user
 @test "K09: docker's table, both ways" {
 	mkdir "$DIR/w" "$DIR/want"
 	(cd "$DIR/w" && sh -c "$SOURCE")
@@ -131,6 +132,7 @@ both_ways() {
 	cp_fails "'t/dir' is a file in the box" b:/t "$DIR"
 }
 
+# bats test_tags=user
 @test "cp: modes, times, links and owners" {
 	mkdir -p "$DIR/t/closed"
 	echo x >"$DIR/t/file"
@@ -240,6 +242,7 @@ both_ways() {
 	run -0 in_box 'echo usable'
 }
 
+# bats test_tags=user
 @test "K08: a symlink in the box leads nowhere on the host" {
 	in_box 'mkdir -p /t/d && ln -s /etc /t/x && ln -s ../../outside /t/d/up && echo f >/t/f'
 	mkdir "$DIR/outside" "$DIR/dst"
@@ -257,6 +260,7 @@ both_ways() {
 
 # The 10,000 swaps are in the unit tests, where a swap takes microseconds; here it is real files in
 # a real box for 20 s.
+# bats test_tags=user
 @test "K08: a box that swaps directories and symlinks while they are copied out" {
 	local end copies=0 whole=0
 	mkdir "$DIR/dst" "$DIR/outside"

@@ -16,6 +16,7 @@ load ../lib/vm
 		"$(for ((i = 0; i < 2000; i++)); do echo "VAR_$i=value $i"; done | sort | sha256sum)"
 }
 
+# bats test_tags=user
 @test "K20: values of 100 KB, with newline, with '=', not UTF-8, empty: byte for byte" {
 	local dir=$BATS_TEST_TMPDIR
 	BIG=$(seq 1 30000 | head -c 100000)

@@ -59,6 +59,7 @@ setup_file() {
 	assert_error user 126 "'/root/secret'" 'Permission denied'
 }
 
+# bats test_tags=user
 @test "K03: after every failure the box takes the next command" {
 	run -0 --separate-stderr boxtool demo -x nosuch-program -x /opt/dir -x /opt/plain -x /opt/foreign \
 		-x /opt/lost -x /opt/noise 'echo "still here"; ps -o pid,stat,comm >&2'

@@ -37,7 +37,8 @@ home_works() {
 	assert_equal "the home" "$(cd "$HOLT_HOME" && find . | sort)" "$before"
 }
 
-@test "while it runs: one keeper, one VM, one box; descriptors of the caller go no further" {
+# bats test_tags=user
+@test "while it runs: one keeper, one VM, one box, all the caller's; its descriptors go no further" {
 	local pid
 	echo private >"$BATS_TEST_TMPDIR/private"
 	exec 8<"$BATS_TEST_TMPDIR/private"
@@ -50,7 +51,10 @@ home_works() {
 		! find "/proc/$pid/fd" -lname '*/private' | grep . || fail "process $pid has it"
 		# Neither can write to the caller's streams.
 		! find "/proc/$pid/fd" -lname "$OUT" -o -lname "$ERR" | grep . || fail "process $pid has them"
+		assert_equal "uids of process $pid" "$(sed -n 's/^Uid:\t//p' "/proc/$pid/status" | tr '\t' ' ')" \
+			"$EUID $EUID $EUID $EUID"
 	done
+	assert_equal "no new privileges for QEMU" "$(sed -n 's/^NoNewPrivs:\t//p' "/proc/$VMM/status")" 1
 	assert_equal "number of boxes" "$(find "$HOLT_HOME/boxes" -mindepth 1 -maxdepth 1 | wc -l)" 1
 	# Both locks are taken, each by its own.
 	local lock
@@ -63,6 +67,7 @@ home_works() {
 	kill -TERM "$CLI"
 	end_box 143 5000
 	run -0 leftovers_now
+	assert_equal "files of others" "$(find "$HOLT_HOME" ! -uid "$EUID")" ''
 }
 
 @test "SIGINT and SIGTERM while the VM boots: 130 and 143, at once" {

@@ -67,6 +67,7 @@ assert_stopped_within() {
 	assert_output 77
 }
 
+# bats test_tags=user
 @test "K06: in a box that lives on the leader's end is the exec's, and its child lives" {
 	local took
 	loadtool b make demo
@@ -84,6 +85,7 @@ assert_stopped_within() {
 	assert_output 2
 }
 
+# bats test_tags=user
 @test "K07: a fork bomb held by --pids-limit ends by --timeout: 124 in time, all of it gone, the box usable" {
 	local start took
 	loadtool b make demo
@@ -103,6 +105,7 @@ assert_stopped_within() {
 	assert_between "processes in the box" "${lines[1]}" 1 4
 }
 
+# bats test_tags=user
 @test "K23: 64 parallel execs x 3 rounds (200 at length) from one client, then from 8 at once" {
 	local rounds i pids=()
 	rounds=${ROUNDS:-$(long 200 3)}
@@ -136,6 +139,7 @@ assert_stopped_within() {
 	assert_between "pings under bulk" "$(fact bulk_n)" 20 200000
 }
 
+# bats test_tags=user
 @test "K31: an exec out of memory, 5 times in a row: 137 and told, agent and the other exec untouched" {
 	local eat='dd if=/dev/zero of=/dev/null bs=110M count=1 & dd if=/dev/zero of=/dev/null bs=110M count=1; wait'
 	loadtool b make demo 192
@@ -153,6 +157,7 @@ assert_stopped_within() {
 	run -137 holt exec b sh -c 'kill -KILL $$'
 }
 
+# bats test_tags=user
 @test "K02: 128 MiB (4 GiB at length) to a reader that sleeps: held up, whole, and nothing grows by 8 MiB" {
 	local dir=$BATS_TEST_TMPDIR mib client keeper client_before keeper_before
 	mib=$(long 4096 128)
@@ -370,6 +375,7 @@ no_vmm() {
 	[[ -z $(vmms) ]]
 }
 
+# bats test_tags=user
 @test "K05: stop of a box without a program: its execs may answer TERM, the deaf are killed, the disk is kept" {
 	local took first dir=$BATS_TEST_TMPDIR
 	loadtool b make demo

@@ -95,6 +95,7 @@ wanted_digest() {
 	leftovers
 }
 
+# bats test_tags=user
 @test "K48: stdout or stderr on a full device: 125, the text says so, nothing is left" {
 	run --separate-stderr bash -c '"$HOLT" run demo echo hi >/dev/full'
 	assert_status 125

@@ -27,10 +27,12 @@ race() {
 	rm -rf "$HOLT_HOME/new-2" "$HOLT_HOME/new-5"
 }
 
+# bats test_tags=user
 @test "K27: one home opened for the first time by 2 and 5 processes at once, 50 rounds" {
 	race open 50
 }
 
+# bats test_tags=user
 @test "K27: one name for many: create and rename, 2 and 5 processes, 50 rounds each" {
 	race create 50
 	race rename 50
@@ -53,6 +55,7 @@ race() {
 	ROUNDS='' race start 3
 }
 
+# bats test_tags=user
 @test "K04: 500 children that are left behind leave no zombie in the box" {
 	box orphans demo sh -c 'i=0; while [ $i -lt 500 ]; do (true & exit 0); i=$((i + 1)); done
 		sleep 1; cat /proc/[0-9]*/stat | grep -c ") Z "'
@@ -87,6 +90,7 @@ unharmed() {
 	assert_match "$(sed -n 's/^State:\t//p' "/proc/$BYSTANDER/status")" '^S'
 }
 
+# bats test_tags=user
 @test "K28: state, locks and sockets of dead keepers with pids that others have now: nobody is killed" {
 	local id verb
 	# A program of ours that holt must never touch, with the pid that the stale file names.

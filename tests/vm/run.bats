@@ -87,6 +87,7 @@ load ../lib/vm
 	assert_fact HOSTNAME mine
 }
 
+# bats test_tags=user
 @test "K18: the working directory" {
 	mkdir -p "$TEST_DIR/cwd/srv/real"
 	ln -sfn /srv/real "$TEST_DIR/cwd/srv/link"
@@ -114,6 +115,7 @@ load ../lib/vm
 	assert_error image-file 125 "'/srv/file'" 'Not a directory'
 }
 
+# bats test_tags=user
 @test "K17: users and groups of the image's files" {
 	local facts='echo "$(id -u) $(id -g) $(id -G) $HOME"'
 	image user --busybox --user agent
@@ -177,6 +179,7 @@ home is writable\nto-stdout'
 	assert_error name 125 "'agent'" /etc/passwd
 }
 
+# bats test_tags=user
 @test "K19: Entrypoint, Cmd, --entrypoint and arguments, as docker combines them" {
 	local say='["/bin/busybox","echo","E"]' shell='["/bin/sh","-c","echo \"E $0 $*\""]'
 	image c --busybox --cmd '["/bin/busybox","echo","C"]'

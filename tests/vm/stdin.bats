@@ -42,6 +42,7 @@ round_trip() {
 	run -124 --separate-stderr holt run -i --timeout 1 demo cat <&9
 }
 
+# bats test_tags=user
 @test "K21: all 256 values, NUL and 0x04, with and without a last newline" {
 	local dir=$BATS_TEST_TMPDIR
 	python3 -c 'import sys; sys.stdout.buffer.write(bytes(range(256)) * 3 + b"\x04\x04\0\x04")' >"$dir/in"
@@ -66,6 +67,7 @@ round_trip() {
 	PY
 }
 
+# bats test_tags=user
 @test "K21: 64 MiB (1 GiB with HOLT_LONG=1) through stdin and stdout: same digest" {
 	round_trip $((HOLT_LONG ? 1024 * 1024 * 1024 : 64 * 1024 * 1024))
 }

@@ -33,6 +33,7 @@ runs() {
 	holt ps | grep "[^)] *$1\$" | grep -q ' Up '
 }
 
+# bats test_tags=user
 @test "K30: the host's disk gets full: boxes wait, holt works, and all goes on when there is room" {
 	local dir=$HOLT_HOME code=0
 	HOLT_HOME=$TEST_DIR/home-small
@@ -113,6 +114,7 @@ runs() {
 	assert_output 20000000
 }
 
+# bats test_tags=user
 @test "K29 K48: one box, many odd callers: streams, signals, directories, locales, limits" {
 	local closed verb out=$BATS_TEST_TMPDIR/out
 	ln -s "$HOLT_HOME" "$TEST_DIR/link"

@@ -33,6 +33,7 @@ end_kept() {
 	holt rm -f "$BOX" >/dev/null
 }
 
+# bats test_tags=user
 @test "K22: the size is there from the first moment, also of one that changes during the boot" {
 	on_terminal 0 33x101 -- run -it demo sh -c 'stty size; tty; test -t 0 && test -t 1 && test -t 2'
 	assert_match "$output" '33 101'
@@ -71,6 +72,7 @@ end_kept() {
 	on_terminal 130 24x80 sleep=1 'send=\x03' -- run -it demo sh
 }
 
+# bats test_tags=user
 @test "K22: in raw mode every byte passes, both ways" {
 	begin_kept
 	on_terminal 0 24x80 expect=up raw 'send=\x00\x01\x03\x04\x0a\x0d\x11\x13\x1a\x1c\x7f\xff' -- \
@@ -91,6 +93,7 @@ end_kept() {
 	end_kept
 }
 
+# bats test_tags=user
 @test "K22: a hang-up ends the program, also one that is deaf to it, and leaves nothing" {
 	begin_kept
 	on_terminal 129 24x80 expect=up raw hangup -- exec -it "$BOX" sh -c 'echo up; exec sleep 888'
