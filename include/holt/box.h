@@ -78,7 +78,7 @@ enum holt_start_flags {
 typedef struct holt_start_options {
 	size_t struct_size; /* set by HOLT_START_OPTIONS_INIT */
 	uint32_t flags; /* enum holt_start_flags */
-	uint64_t boot_timeout_ms; /* of one of two attempts, up to 1 hour; 0: 60,000 */
+	uint64_t boot_timeout_ms; /* of one attempt, up to 1 hour; 0: 60,000 */
 	const char *accel; /* "auto", "kvm" or "tcg"; NULL: $HOLT_ACCEL, else "auto" */
 	holt_cancel *cancel; /* ends the start with HOLT_ECANCELLED; may be NULL */
 } holt_start_options;
@@ -342,7 +342,8 @@ HOLT_API const char *holt_end_reason_name(int reason);
  * the box does not run.
  * Ownership: the caller frees *@ret_program with holt_exec_free; NULL for a box without a program.
  * Threads: any thread; one at a time per handle.
- * Blocks: for the boot, at most two times options.boot_timeout_ms and 10 s, and for the start of
+ * Blocks: for a clone, tens of milliseconds; where a template is made first, or the clone fails,
+ * for one boot, or two; at most three times options.boot_timeout_ms and 40 s, and for the start of
  * its program, at most 30 s; see options.cancel.
  * Since: 0.1
  */

@@ -34,7 +34,7 @@ typedef struct holt_template_options {
 	uint32_t cpus; /* 1 to HOLT_CPUS_MAX; 0: 1 */
 	uint64_t disk_bytes; /* virtual size, HOLT_DISK_BYTES_MIN to _MAX; 0: 10 GiB */
 	uint32_t flags; /* enum holt_template_flags */
-	uint64_t boot_timeout_ms; /* of one of two attempts, up to 1 hour; 0: 60,000 */
+	uint64_t boot_timeout_ms; /* of the one attempt, up to 1 hour; 0: 60,000 */
 	const char *accel; /* "auto", "kvm" or "tcg"; NULL: $HOLT_ACCEL, else "auto" */
 	holt_cancel *cancel; /* ends the call with HOLT_ECANCELLED; may be NULL */
 } holt_template_options;
@@ -74,17 +74,17 @@ typedef struct holt_template_info {
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
  * Of several callers that want the same one, in any processes, one makes it and the others wait.
- * Then templates that were used longest ago go, as far as the home's template_bytes demands.
+ * Where one was made, those used longest ago go, as far as the home's template_bytes demands.
  *
  * Returns: 0; -HOLT_EINVALID for a value out of range; -HOLT_ENOT_FOUND for an unknown image, a
  * missing kernel, keeper or QEMU; -HOLT_EUNSUPPORTED for an accelerator that does not work here;
- * -HOLT_ETIMEOUT where the guest did not start in two attempts; -HOLT_ECANCELLED,
- * -HOLT_EGUEST_LOST, -HOLT_EPROTOCOL, -HOLT_ELIMIT (disk full), -HOLT_EDENIED, -HOLT_EIO,
- * -HOLT_ENO_MEMORY. After a failure nothing is left.
+ * -HOLT_ETIMEOUT where the guest did not start; -HOLT_ECANCELLED, -HOLT_EGUEST_LOST,
+ * -HOLT_EPROTOCOL, -HOLT_ELIMIT (disk full), -HOLT_EDENIED, -HOLT_EIO, -HOLT_ENO_MEMORY. After a
+ * failure nothing is left.
  * Ownership: the caller frees *@ret with holt_template_free.
  * Threads: any thread.
- * Blocks: for a boot, at most two times options.boot_timeout_ms and 20 s, and as long again where
- * another process is making the template; see options.cancel.
+ * Blocks: for a boot, at most options.boot_timeout_ms and 20 s, and as long again where another
+ * process is making the template; see options.cancel.
  * Since: 0.1
  */
 HOLT_API int holt_template_build(holt_home *home, const char *image,

@@ -9,6 +9,10 @@
 #include "base/banned.h"
 
 #define WAL_PAUSE_MS 5
+/* Frames of the log that call for a checkpoint. The first process that opens the file reads all of
+ * them, so fewer than SQLite's thousand; each checkpoint waits for the disk twice, so not very few.
+ */
+#define WAL_FRAMES 100
 
 int db_fail(struct db *db, int rc, holt_error **reterr)
 {
@@ -108,6 +112,19 @@ void db_rollback(struct db *db)
 		(void)sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
 }
 
+int db_set_lazy(struct db *db, bool lazy, holt_error **reterr)
+{
+	const int code = db->lazy == lazy ? 0
+					  : exec(db,
+						    lazy ? "PRAGMA synchronous = NORMAL"
+							 : "PRAGMA synchronous = FULL",
+						    reterr);
+
+	if (code == 0)
+		db->lazy = lazy;
+	return code;
+}
+
 static int make_schema(struct db *db, const char *schema, int version, holt_error **reterr)
 {
 	int64_t have = 0;
@@ -165,6 +182,9 @@ int db_open(struct db *db, const char *path, const char *what, const char *schem
 		/* The log and its index stay, so that their space is there on a full disk. */
 		int on = 1;
 		(void)sqlite3_file_control(db->handle, NULL, SQLITE_FCNTL_PERSIST_WAL, &on);
+		/* Else every process that was alone would wait for the disk as it closes. */
+		(void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+		(void)sqlite3_wal_autocheckpoint(db->handle, WAL_FRAMES);
 		code = set_modes(db, reterr);
 	}
 	if (code == 0)

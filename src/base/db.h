@@ -5,6 +5,7 @@
 #include "base/err.h"
 
 #include <sqlite3.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,6 +18,7 @@
 struct db {
 	sqlite3 *handle;
 	const char *what; /* static */
+	bool lazy; /* see db_set_lazy */
 };
 
 /* Open or make the file. A new one gets @schema, which sets user_version to @version; a newer
@@ -30,6 +32,10 @@ int db_begin(struct db *db, holt_error **reterr);
 int db_commit(struct db *db, holt_error **reterr);
 /* End a transaction without effect; nothing happens where none is open. */
 void db_rollback(struct db *db);
+
+/* Whether the next changes may be lost in a power cut, all from some moment on: then none waits for
+ * the disk. Off in a new one. The index itself stays whole either way. */
+int db_set_lazy(struct db *db, bool lazy, holt_error **reterr);
 
 /* Turn a result of SQLite that is no success into an error. */
 int db_fail(struct db *db, int rc, holt_error **reterr);

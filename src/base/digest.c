@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <openssl/evp.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -79,34 +78,4 @@ bool digest_valid(const char *s)
 	if (!str_starts(s, "sha256:") || strlen(s) != DIGEST_STR_LEN)
 		return false;
 	return strspn(s + 7, hex_digits) == DIGEST_HEX_LEN;
-}
-
-int random_bytes(void *data, size_t len)
-{
-	uint8_t *p = data;
-
-	while (len > 0) {
-		const ssize_t n = getrandom(p, len, 0);
-		if (n < 0) {
-			if (errno == EINTR)
-				continue;
-			return -errno;
-		}
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
-int random_hex(char *ret, size_t n)
-{
-	uint8_t raw[64];
-
-	if (n > 2 * sizeof raw || n % 2)
-		return -EINVAL;
-	const int r = random_bytes(raw, n / 2);
-	if (r < 0)
-		return r;
-	to_hex(ret, raw, n / 2);
-	return 0;
 }

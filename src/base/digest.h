@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* SHA-256 and random bytes (the only users of libcrypto). */
+/* SHA-256 (the only user of libcrypto). */
 #define DIGEST_HEX_LEN 64
 #define DIGEST_STR_LEN (7 + DIGEST_HEX_LEN) /* "sha256:" and 64 hex digits */
 
@@ -24,10 +24,5 @@ int digest_of(const void *data, size_t len, char ret_str[DIGEST_STR_LEN + 1])
 
 /* Whether @s is exactly "sha256:" and 64 lower-case hex digits. */
 bool digest_valid(const char *s);
-
-/* Fill @data from the kernel's random source; returns 0 or -errno. */
-int random_bytes(void *data, size_t len) __attribute__((warn_unused_result));
-/* @n lower-case hex digits and a NUL. */
-int random_hex(char *ret, size_t n) __attribute__((warn_unused_result));
 
 #endif

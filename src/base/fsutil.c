@@ -13,9 +13,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/banned.h"
 

@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/hash.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "box/disk_origin.h"
 #include "box/event_log.h"

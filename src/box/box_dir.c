@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/banned.h"
 

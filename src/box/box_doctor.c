@@ -118,7 +118,7 @@ static void check_kernel(struct holt_doctor *d)
 	char **near = NULL;
 
 	if (asset_kernel_dirs(&near, &error) < 0 ||
-		kernel_find((const char *const *)near, &kernel, &error) < 0)
+		kernel_find((const char *const *)near, NULL, &kernel, &error) < 0)
 		add_error(d, "kernel", error);
 	else
 		add(d, "kernel", DOCTOR_OK, "", "%s at '%s', %zu modules", kernel.release,

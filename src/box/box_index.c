@@ -12,6 +12,11 @@
 #define BOX_INDEX_VERSION 1
 #define BOXES_MAX         100000 /* rows of one listing */
 
+/*
+ * A box that is kept is on the disk before its maker is told. What else is written need not be:
+ * after a power cut nothing runs, so a box that is not kept may as well have no entry, and an entry
+ * that has come back without its directory is what the sweep removes.
+ */
 struct box_index {
 	pthread_mutex_t lock; /* one statement at a time */
 	struct db db;
@@ -106,9 +111,12 @@ int box_index_add(struct box_index *x, const struct box_entry *e, int64_t create
 	auto_stmt stmt = NULL;
 
 	lock(x);
-	int code = db_prepare(&x->db, &stmt, reterr,
-		"INSERT INTO boxes (id, name, record, created_ns, keep) VALUES (?, ?, ?, ?, ?)", 3,
-		texts);
+	int code = db_set_lazy(&x->db, !keep, reterr);
+	if (code == 0)
+		code = db_prepare(&x->db, &stmt, reterr,
+			"INSERT INTO boxes (id, name, record, created_ns, keep) VALUES (?, ?, ?, "
+			"?, ?)",
+			3, texts);
 	if (code == 0) {
 		int rc = sqlite3_bind_int64(stmt, 4, created_ns);
 		if (rc == SQLITE_OK)
@@ -126,8 +134,10 @@ int box_index_rename(struct box_index *x, const char *id, const char *name, char
 	auto_stmt stmt = NULL;
 
 	lock(x);
-	int code = db_prepare(
-		&x->db, &stmt, reterr, "UPDATE boxes SET name = ? WHERE id = ?", 2, texts);
+	int code = db_set_lazy(&x->db, false, reterr);
+	if (code == 0)
+		code = db_prepare(
+			&x->db, &stmt, reterr, "UPDATE boxes SET name = ? WHERE id = ?", 2, texts);
 	if (code == 0)
 		code = step(x, stmt, name, ret_holder, reterr);
 	if (code == 0 && sqlite3_changes(x->db.handle) == 0)
@@ -138,7 +148,10 @@ int box_index_rename(struct box_index *x, const char *id, const char *name, char
 int box_index_remove(struct box_index *x, const char *id, holt_error **reterr)
 {
 	lock(x);
-	return unlock(x, db_run(&x->db, "DELETE FROM boxes WHERE id = ?", 1, &id, reterr));
+	int code = db_set_lazy(&x->db, true, reterr);
+	if (code == 0)
+		code = db_run(&x->db, "DELETE FROM boxes WHERE id = ?", 1, &id, reterr);
+	return unlock(x, code);
 }
 
 /* ---- reading ---- */

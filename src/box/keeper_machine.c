@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "vmm/migrate.h"
 #include "base/banned.h"
@@ -112,7 +112,8 @@ static void boot_failed(struct keeper *k, int errnum, const char *why)
 		clone_failed(k, why);
 		return;
 	}
-	if (k->attempts < BOOT_ATTEMPTS) {
+	/* Without a template the box boots, so that is tried once. */
+	if (k->attempts < BOOT_ATTEMPTS && k->origin == VM_COLD) {
 		machine_start(k);
 		return;
 	}
@@ -120,7 +121,8 @@ static void boot_failed(struct keeper *k, int errnum, const char *why)
 	keeper_end(k, WIRE_END_BOOT_FAILED, errnum,
 		"run 'holt doctor'; if the machine is very busy, try again or allow more time",
 		"%s, in attempt %u of %d; last stage '%s'; console: %s", why, k->attempts,
-		BOOT_ATTEMPTS, k->stage, k->tail_len ? tail : "(silent)");
+		k->origin == VM_COLD ? BOOT_ATTEMPTS : 1, k->stage,
+		k->tail_len ? tail : "(silent)");
 }
 
 static void machine_exited(struct machine *m)
@@ -201,7 +203,9 @@ static int send_setup(struct machine *m)
 	uint8_t seed[WIRE_SEED_SIZE];
 	char machine_id[WIRE_MACHINE_ID_LEN + 1];
 
-	if (random_bytes(seed, sizeof seed) < 0 || random_hex(machine_id, WIRE_MACHINE_ID_LEN) < 0)
+	/* The box's id, which is half as long, twice: the same at each start. */
+	(void)snprintf(machine_id, sizeof machine_id, "%.16s%.16s", spec->id, spec->id);
+	if (random_bytes(seed, sizeof seed) < 0)
 		return -EIO;
 	const struct wire_msg setup = {.op = WIRE_OP_setup,
 		.setup = {.wall_ns = clock_wall_ns(),

@@ -47,7 +47,7 @@ static int open_kernel(
 	if (r < 0)
 		return r;
 	const char *const *dirs = (const char *const *)near;
-	r = kernel_find(dirs, &kernel, reterr);
+	r = kernel_find(dirs, home->cache_dir, &kernel, reterr);
 	if (r == 0)
 		r = asset_agent(&agent, &agent_len, &agent_mem, reterr);
 	if (r == 0)

@@ -26,8 +26,8 @@
 #include "box/request.h"
 #include "base/banned.h"
 
-/* What the keeper may take beyond its two boot attempts. */
-#define START_MARGIN_MS 10000
+/* What the keeper may take beyond its two boot attempts: a clone that fails, and some. */
+#define START_MARGIN_MS 20000
 /* For a keeper or VM of the run before to be gone. */
 #define LOCK_WAIT_MS 2000
 /* The keeper's own word. */

@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "box/box_state.h"
 #include "box/disk_origin.h"

@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "box/keeper_start.h"
 #include "box/session.h"
@@ -33,7 +33,7 @@
 
 #define HOSTNAME      "template"
 #define LOCK_POLL_NS  10000000
-#define FREEZE_MS     20000 /* what a maker may take beyond its two boots */
+#define FREEZE_MS     20000 /* what a maker may take beyond its boot */
 #define LOG_BYTES     65536 /* nothing is written to it */
 #define STOP_SIGNAL   15
 #define SPACE_SPARE   (UINT64_C(64) << 20) /* for the disk, and for what else happens meanwhile */
@@ -107,8 +107,7 @@ static int make_files(struct holt_home *home, const struct template_want *w,
 static int wait_frozen(struct session *s, const struct template_want *w, holt_error **reterr)
 {
 	struct session_end end = {0};
-	const int r = session_wait_end(
-		s, 2 * w->boot_timeout_ms + FREEZE_MS, w->cancel, &end, reterr);
+	const int r = session_wait_end(s, w->boot_timeout_ms + FREEZE_MS, w->cancel, &end, reterr);
 
 	if (r < 0)
 		return r;
@@ -222,7 +221,7 @@ static void drop_lock_file(struct holt_home *home, const char *key)
 static int take_lock(
 	struct holt_home *home, const struct template_want *w, const char *key, holt_error **reterr)
 {
-	const uint64_t deadline_ms = clock_mono_ms() + 2 * w->boot_timeout_ms + FREEZE_MS;
+	const uint64_t deadline_ms = clock_mono_ms() + w->boot_timeout_ms + FREEZE_MS;
 	const struct timespec pause = {.tv_nsec = LOCK_POLL_NS};
 	char name[LOCK_NAME_MAX];
 

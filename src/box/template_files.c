@@ -14,6 +14,7 @@
 #include "base/fsutil.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/banned.h"
 

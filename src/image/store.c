@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "image/manifest.h"
 #include "image/ref.h"

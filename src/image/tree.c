@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/digest.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "base/banned.h"
 

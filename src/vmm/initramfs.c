@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vmm/initramfs_note.h"
 #include "vmm/modinfo.h"
 #include "vmm/modules.h"
 #include "base/buf.h"
@@ -22,20 +24,25 @@
  *   /init            the agent
  *   /modules/NN-x.ko the modules, numbered in load order
  *   /modules.list    their paths, one a line; an empty line stands before those that may load late
- * It is built in memory each time (a few milliseconds), hashed, and written only if no file of that
- * name is in the cache: so whatever changes, no stale archive is ever used. Times and inode numbers
- * are fixed, to make the same content the same bytes. Any number of processes may do so at once:
- * all of them publish the same bytes under the same name.
+ * It is built in memory, hashed, and written only if no file of that name is in the cache. Times
+ * and inode numbers are fixed, to make the same content the same bytes, so that any number of
+ * processes may do so at once. As that takes longer than all else that a process does for a clone,
+ * there is a note of what the archive was made from (initramfs_note.h): one whose note holds, and
+ * which begins with the agent, is taken as it is. So whatever changes, no stale archive is ever
+ * used.
  */
 
 #define ARCHIVE_MAX (128u * 1024u * 1024u) /* a guest of the smallest memory could hold no more */
 #define LIST_MAX    8192
 #define CPIO_ALIGN  4
+#define HEAD_MAX    256 /* of an entry with a short name */
+#define AGENT_MODE  (S_IFREG | 0755)
 
-/* One entry: header, name with NUL, padding, data, padding. */
-static int cpio_add(struct buf *b, const char *name, uint32_t mode, const void *data, size_t len)
+static const uint8_t zeros[CPIO_ALIGN];
+
+/* What stands before the data of an entry: header, name with NUL, padding. */
+static int cpio_head(struct buf *b, const char *name, uint32_t mode, size_t len)
 {
-	static const uint8_t zeros[CPIO_ALIGN];
 	const size_t name_size = strlen(name) + 1;
 
 	/* magic, ino, mode, uid, gid, nlink, mtime, size, dev x2, rdev x2, name size, check */
@@ -45,6 +52,13 @@ static int cpio_add(struct buf *b, const char *name, uint32_t mode, const void *
 		r = buf_append(b, name, name_size);
 	if (r == 0)
 		r = buf_append(b, zeros, -b->len % CPIO_ALIGN);
+	return r;
+}
+
+static int cpio_add(struct buf *b, const char *name, uint32_t mode, const void *data, size_t len)
+{
+	int r = cpio_head(b, name, mode, len);
+
 	if (r == 0)
 		r = buf_append(b, data, len);
 	if (r == 0)
@@ -90,7 +104,7 @@ static int archive_build(struct buf *archive, const struct kernel *k, const void
 {
 	auto_buf list = BUF_INIT(LIST_MAX);
 
-	int r = cpio_add(archive, "init", S_IFREG | 0755, agent, agent_len);
+	int r = cpio_add(archive, "init", AGENT_MODE, agent, agent_len);
 	if (r == 0)
 		r = cpio_add(archive, "modules", S_IFDIR | 0755, NULL, 0);
 	if (r < 0)
@@ -137,8 +151,8 @@ static int open_made(const struct buf *archive, const char *cache_dir, const cha
 	return r < 0 ? r : fd < 0 ? -errno : fd;
 }
 
-static int archive_publish(
-	const struct buf *archive, const char *cache_dir, int *ret_fd, holt_error **reterr)
+static int archive_publish(const struct buf *archive, const struct kernel *k, const char *cache_dir,
+	int *ret_fd, holt_error **reterr)
 {
 	char digest[DIGEST_STR_LEN + 1];
 
@@ -155,18 +169,55 @@ static int archive_publish(
 		err_object(reterr, path);
 		return r;
 	}
+	initramfs_note_write(k, cache_dir, strrchr(path, '/') + 1);
 	*ret_fd = fd;
 	return 0;
 }
 
-int initramfs_open(const struct kernel *k, const void *agent, size_t agent_len,
-	const char *cache_dir, int *ret_fd, holt_error **reterr)
+static bool begins_with(const uint8_t *bytes, size_t size, const void *agent, size_t agent_len)
+{
+	auto_buf head = BUF_INIT(HEAD_MAX);
+
+	return cpio_head(&head, "init", AGENT_MODE, agent_len) == 0 && size >= head.len &&
+	       agent_len <= size - head.len && memcmp(bytes, head.data, head.len) == 0 &&
+	       memcmp(bytes + head.len, agent, agent_len) == 0;
+}
+
+/* The archive that is known to be the right one, or FD_NONE. */
+static int open_noted(
+	const struct kernel *k, const void *agent, size_t agent_len, const char *cache_dir)
+{
+	auto_free char *name = initramfs_note_read(k, cache_dir);
+	auto_free char *path = name ? str_printf("%s/%s", cache_dir, name) : NULL;
+	auto_fd fd = path ? open(path, O_RDONLY | O_CLOEXEC) : FD_NONE;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0)
+		return FD_NONE;
+	const size_t size = (size_t)st.st_size;
+	void *bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	if (bytes == MAP_FAILED)
+		return FD_NONE;
+	const bool right = begins_with(bytes, size, agent, agent_len);
+	(void)munmap(bytes, size);
+	return right ? take_fd(fd) : FD_NONE;
+}
+
+int initramfs_open(struct kernel *k, const void *agent, size_t agent_len, const char *cache_dir,
+	int *ret_fd, holt_error **reterr)
 {
 	auto_buf archive = BUF_INIT(ARCHIVE_MAX);
 
-	int r = archive_build(&archive, k, agent, agent_len, reterr);
+	const int noted = open_noted(k, agent, agent_len, cache_dir);
+	if (noted >= 0) {
+		*ret_fd = noted;
+		return 0;
+	}
+	int r = k->modules ? 0 : kernel_complete(k, reterr);
 	if (r == 0)
-		r = archive_publish(&archive, cache_dir, ret_fd, reterr);
+		r = archive_build(&archive, k, agent, agent_len, reterr);
+	if (r == 0)
+		r = archive_publish(&archive, k, cache_dir, ret_fd, reterr);
 	if (r < 0)
 		err_stage(reterr, "initramfs");
 	return r;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vmm/initramfs_note.h"
 #include "vmm/modules.h"
 #include "base/buf.h"
 #include "base/fd.h"
@@ -42,6 +43,7 @@ void kernel_done(struct kernel *k)
 		return;
 	mem_free(k->release);
 	mem_free(k->image);
+	mem_free(k->dir);
 	strv_free(k->modules);
 	*k = (struct kernel){0};
 }
@@ -110,31 +112,38 @@ static char *modules_dir(const char *root, const char *release)
 	return NULL;
 }
 
+int kernel_complete(struct kernel *k, holt_error **reterr)
+{
+	const int r = modules_resolve(k->dir, &k->modules, &k->n_early, reterr);
+
+	k->strip = signatures_optional(k->image, k->release);
+	return r;
+}
+
 /* Look at one image; its modules are below the first of @roots (@n of them) that has any. */
-static int kernel_load(const char *image, const char *const *roots, size_t n, struct kernel *ret,
-	holt_error **reterr)
+static int kernel_load(const char *image, const char *const *roots, size_t n, const char *cache_dir,
+	struct kernel *ret, holt_error **reterr)
 {
 	struct kernel k = {.image = str_dup(image)};
-	auto_free char *dir = NULL;
 
 	int r = k.image ? image_release(image, &k.release, reterr) : err_nomem(reterr);
-	for (size_t i = 0; r == 0 && !dir && i < n; i++)
-		dir = modules_dir(roots[i], k.release);
-	if (r == 0 && !dir) {
+	for (size_t i = 0; r == 0 && !k.dir && i < n; i++)
+		k.dir = modules_dir(roots[i], k.release);
+	if (r == 0 && !k.dir) {
 		r = err_make(reterr, HOLT_ENOT_FOUND,
 			"kernel '%s' has no modules: '%s/lib/modules/%s' "
 			"is missing",
 			image, roots[0], k.release);
 		err_hint(reterr, "unpack the whole kernel package, not only the image");
 	}
-	if (r == 0)
-		r = modules_resolve(dir, &k.modules, &k.n_early, reterr);
+	auto_free char *made = r == 0 && cache_dir ? initramfs_note_read(&k, cache_dir) : NULL;
+	if (r == 0 && !made)
+		r = kernel_complete(&k, reterr);
 	if (r < 0) {
 		err_object(reterr, image);
 		kernel_done(&k);
 		return r;
 	}
-	k.strip = signatures_optional(image, k.release);
 	*ret = k;
 	return 0;
 }
@@ -172,7 +181,8 @@ static int boot_list(const char *boot, char ***ret, holt_error **reterr)
 }
 
 /* Take the newest usable kernel below @root. The first reason why one is not goes to @reterr. */
-static int root_search(const char *root, struct kernel *ret, holt_error **reterr)
+static int root_search(
+	const char *root, const char *cache_dir, struct kernel *ret, holt_error **reterr)
 {
 	auto_free char *boot = str_printf("%s/boot", root);
 	char **names = NULL;
@@ -187,7 +197,8 @@ static int root_search(const char *root, struct kernel *ret, holt_error **reterr
 	for (size_t i = 0; r < 0 && names && names[i]; i++) {
 		auto_free char *image = str_printf("%s/%s", boot, names[i]);
 		auto_error error = NULL;
-		r = image ? kernel_load(image, &root, 1, ret, &error) : err_nomem(&error);
+		r = image ? kernel_load(image, &root, 1, cache_dir, ret, &error)
+			  : err_nomem(&error);
 		if (r < 0 && !first)
 			first = take_ptr(error);
 	}
@@ -204,24 +215,26 @@ static int root_search(const char *root, struct kernel *ret, holt_error **reterr
 }
 
 /* HOLT_KERNEL: a root directory, or an image in its own boot directory, or one of this host. */
-static int configured_search(const char *path, struct kernel *ret, holt_error **reterr)
+static int configured_search(
+	const char *path, const char *cache_dir, struct kernel *ret, holt_error **reterr)
 {
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return err_errno(reterr, errno, "cannot use kernel '%s'", path);
 	if (S_ISDIR(st.st_mode))
-		return root_search(path, ret, reterr);
+		return root_search(path, cache_dir, ret, reterr);
 	const char *slash = strrchr(path, '/');
 	auto_free char *beside = str_printf("%.*s..", slash ? (int)(slash - path) + 1 : 0, path);
 	if (!beside)
 		return err_nomem(reterr);
 	const char *const roots[] = {beside, ""};
-	return kernel_load(path, roots, 2, ret, reterr);
+	return kernel_load(path, roots, 2, cache_dir, ret, reterr);
 }
 
 /* What was wrong in every place, for the error if all fail. */
 struct search {
+	const char *cache_dir;
 	struct buf reasons;
 	int code;
 };
@@ -229,7 +242,7 @@ struct search {
 static int search_root(struct search *s, const char *root, struct kernel *ret)
 {
 	auto_error error = NULL;
-	const int r = root_search(root, ret, &error);
+	const int r = root_search(root, s->cache_dir, ret, &error);
 
 	if (r == 0)
 		return 0;
@@ -241,13 +254,15 @@ static int search_root(struct search *s, const char *root, struct kernel *ret)
 	return r;
 }
 
-int kernel_find(const char *const *near, struct kernel *ret, holt_error **reterr)
+int kernel_find(
+	const char *const *near, const char *cache_dir, struct kernel *ret, holt_error **reterr)
 {
 	const char *configured = getenv("HOLT_KERNEL");
-	struct search s = {.reasons = BUF_INIT(REASONS_MAX), .code = HOLT_ENOT_FOUND};
+	struct search s = {
+		.cache_dir = cache_dir, .reasons = BUF_INIT(REASONS_MAX), .code = HOLT_ENOT_FOUND};
 
 	if (configured && configured[0] != '\0') {
-		const int r = configured_search(configured, ret, reterr);
+		const int r = configured_search(configured, cache_dir, ret, reterr);
 		if (r < 0) {
 			err_wrap(reterr, "HOLT_KERNEL is not usable");
 			err_stage(reterr, "kernel");

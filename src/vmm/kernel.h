@@ -18,12 +18,18 @@
 struct kernel {
 	char *release;
 	char *image; /* path of vmlinuz */
-	char **modules; /* paths of the .ko files in load order */
+	char *dir; /* of its modules */
+	char **modules; /* paths of the .ko files in load order; NULL where the cache has an
+			   initramfs of them */
 	size_t n_early; /* so many of them are loaded before the guest says hello */
 	bool strip; /* its modules load without their signatures, which is quicker */
 };
 
-int kernel_find(const char *const *near, struct kernel *ret, holt_error **reterr);
+/* @cache_dir may be NULL; the modules are always resolved then. */
+int kernel_find(
+	const char *const *near, const char *cache_dir, struct kernel *ret, holt_error **reterr);
+/* Resolve the modules of one that has none. */
+int kernel_complete(struct kernel *k, holt_error **reterr);
 void kernel_done(struct kernel *k);
 
 /* Open the kernel for the machine: the image itself or, where that saves the guest the unpacking,
@@ -31,11 +37,16 @@ void kernel_done(struct kernel *k);
  */
 int kernel_open(const struct kernel *k, const char *cache_dir, int *ret_fd, holt_error **reterr);
 
-/* Open an initramfs with @agent as /init and the modules, building it into @cache_dir (named by
+/* Open an initramfs with @agent as /init and the modules of @k, which is completed where that is
+ * needed, building it into @cache_dir (named by
  * the hash of its content, published atomically, any number of processes at once) where it is not
  * there yet. *ret_fd is open for reading. */
-int initramfs_open(const struct kernel *k, const void *agent, size_t agent_len,
-	const char *cache_dir, int *ret_fd, holt_error **reterr);
+int initramfs_open(struct kernel *k, const void *agent, size_t agent_len, const char *cache_dir,
+	int *ret_fd, holt_error **reterr);
+
+/* Held while a file is put into the cache, so that it is made once: templates know their kernel by
+ * the file that all machines were booted from. Makes the directory; a descriptor, or -errno. */
+int kernel_cache_lock(const char *cache_dir);
 
 /* Held while a file is put into the cache, so that it is made once: templates know their kernel by
  * the file that all machines were booted from. Makes the directory; a descriptor, or -errno. */

@@ -133,7 +133,7 @@ static int find(struct kernel *k, holt_error **error)
 {
 	const char *const near[] = {"/nonexistent", dir, NULL};
 
-	return kernel_find(near, k, error);
+	return kernel_find(near, NULL, k, error);
 }
 
 START_TEST(modules_come_in_load_order)
@@ -205,17 +205,17 @@ START_TEST(configured_kernel_must_work)
 
 	put_kernel("6.1.0-t");
 	setenv("HOLT_KERNEL", image, 1);
-	ck_assert_int_eq(kernel_find(NULL, &k, &e), 0);
+	ck_assert_int_eq(kernel_find(NULL, NULL, &k, &e), 0);
 	ck_assert_str_eq(k.image, image);
 	kernel_done(&k);
 	setenv("HOLT_KERNEL", dir, 1);
-	ck_assert_int_eq(kernel_find(NULL, &k, &e), 0);
+	ck_assert_int_eq(kernel_find(NULL, NULL, &k, &e), 0);
 	ck_assert_str_eq(k.image, image);
 	kernel_done(&k);
 
 	const char *const near[] = {dir, NULL};
 	setenv("HOLT_KERNEL", "/nonexistent/vmlinuz", 1);
-	ck_assert_int_eq(kernel_find(near, &k, &e), -HOLT_ENOT_FOUND);
+	ck_assert_int_eq(kernel_find(near, NULL, &k, &e), -HOLT_ENOT_FOUND);
 	ck_assert_str_eq(holt_error_message(e),
 		"HOLT_KERNEL is not usable: cannot use kernel '/nonexistent/vmlinuz': "
 		"No such file or directory");
@@ -233,7 +233,7 @@ static void fails(int code, const char *text)
 	auto_error e = NULL;
 
 	setenv("HOLT_KERNEL", dir, 1);
-	ck_assert_int_eq(kernel_find(NULL, &k, &e), -code);
+	ck_assert_int_eq(kernel_find(NULL, NULL, &k, &e), -code);
 	ck_assert_msg(strstr(holt_error_message(e), text), "'%s' is not in '%s'", text,
 		holt_error_message(e));
 	ck_assert_str_eq(holt_error_stage(e), "kernel");
@@ -398,6 +398,65 @@ START_TEST(a_cut_initramfs_in_the_cache_is_replaced)
 }
 END_TEST
 
+/* The inode of the initramfs with this agent; @noted: whether the modules were not looked at. */
+static ino_t noted_inode(const char *agent, bool *noted)
+{
+	const char *const near[] = {dir, NULL};
+	auto_free char *cache = str_printf("%s/cache", dir);
+	struct kernel k = {0};
+	struct stat st;
+	int fd = FD_NONE;
+
+	ck_assert_int_eq(kernel_find(near, cache, &k, NULL), 0);
+	*noted = k.modules == NULL;
+	ck_assert_int_eq(initramfs_open(&k, agent, strlen(agent), cache, &fd, NULL), 0);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	close(fd);
+	kernel_done(&k);
+	return st.st_ino;
+}
+
+/* A module with other content, but of the same size and time. */
+static void change_module(const char *name)
+{
+	auto_free char *path = str_printf("%s/%s", dir, name);
+	const int fd = open(path, O_WRONLY | O_CLOEXEC);
+	struct stat st;
+
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	const struct timespec old[2] = {st.st_atim, st.st_mtim};
+	ck_assert_int_eq(pwrite(fd, "new", 3, 1000), 3);
+	ck_assert_int_eq(futimens(fd, old), 0);
+	close(fd);
+}
+
+START_TEST(an_initramfs_is_taken_as_it_is_only_while_nothing_has_changed)
+{
+	static const char module[] = "lib/modules/6.1.0-t/kernel/fs/overlay.ko";
+	bool noted = true;
+
+	put_kernel("6.1.0-t");
+	const ino_t young = noted_inode("agent", &noted);
+	ck_assert(!noted);
+	ck_assert_uint_eq(noted_inode("agent", &noted), young);
+	ck_assert(!noted); /* it might be written again within the same tick */
+	sleep(3);
+	ck_assert_uint_eq(noted_inode("agent", &noted), young);
+	ck_assert(!noted);
+	ck_assert_uint_eq(noted_inode("agent", &noted), young);
+	ck_assert(noted);
+
+	const ino_t other = noted_inode("agenT", &noted);
+	ck_assert(noted);
+	ck_assert_uint_ne(other, young);
+	change_module(module);
+	const ino_t changed = noted_inode("agenT", &noted);
+	ck_assert(!noted);
+	ck_assert_uint_ne(changed, other);
+	ck_assert_uint_ne(changed, young);
+}
+END_TEST
+
 START_TEST(lz4_streams_are_unpacked_or_refused)
 {
 	/* "abc" as literals, then 9 more from 3 back, then "xyz12" as the last literals */
@@ -450,7 +509,9 @@ int main(void)
 		signatures_are_stripped_only_where_the_build_says_so, configured_kernel_must_work,
 		unusable_kernels_say_why, cut_modules_are_never_read_beyond,
 		signature_is_cut_off_exactly, initramfs_holds_agent_and_modules,
-		a_cut_initramfs_in_the_cache_is_replaced, lz4_streams_are_unpacked_or_refused,
+		a_cut_initramfs_in_the_cache_is_replaced,
+		an_initramfs_is_taken_as_it_is_only_while_nothing_has_changed,
+		lz4_streams_are_unpacked_or_refused,
 		image_that_cannot_be_unpacked_is_given_as_it_is};
 	Suite *s = suite_create("kernel");
 	TCase *c = tcase_create("kernel");

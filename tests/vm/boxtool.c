@@ -98,6 +98,7 @@ int main(int argc, char **argv)
 	holt_error *error = NULL;
 	const uint64_t start_ms = now_ms();
 
+	options.flags = HOLT_START_NO_TEMPLATE; /* it is here to test boots */
 	argv++;
 	if (argc > 3 && strcmp(*argv, "-b") == 0) {
 		options.boot_timeout_ms = strtoull(argv[1], NULL, 10);

@@ -163,14 +163,14 @@ change_state() {
 	assert_match "$output" '^1 removed, '
 	assert_equal "the one that is left" "$(template_id false 512)" "$own"
 	# Room for one: the other goes as soon as another is made, which stays however small the budget.
-	HOLT_TEMPLATE_BYTES=1000000 run -0 holt template build --bare demo
+	HOLT_TEMPLATE_BYTES=1000000 run -0 holt template build -m 256m demo
 	run -0 templates
-	assert_output 'bare 512'
+	assert_output 'full 256'
 	# Templates go with the last image that has their root file system.
 	image twin
 	run -0 holt image rm twin
 	run -0 templates
-	assert_output 'bare 512'
+	assert_output 'full 256'
 	run -0 holt image rm demo
 	run -0 templates
 	assert_output ''
@@ -200,4 +200,31 @@ change_state() {
 	run -0 holt rm r
 	unset -f holt
 	holt() { "$HOLT" "$@"; }
+}
+
+# A QEMU whose clones do what the file "clone" says.
+odd_qemu() {
+	printf '#!/bin/sh\ncase " $* " in\n*" -incoming "*) . %s/clone ;;\nesac\nexec %s "$@"\n' "$TEST_DIR" \
+		"$(command -v qemu-system-x86_64)" >"$TEST_DIR/qemu"
+	chmod +x "$TEST_DIR/qemu"
+	export HOLT_QEMU=$TEST_DIR/qemu
+}
+
+@test "a clone that dies, or says nothing for 10 s, is no reason to fail: the box boots and says why" {
+	local start took cold
+	odd_qemu
+	echo 'exit 3' >"$TEST_DIR/clone"
+	run -0 --separate-stderr holt run --name d demo echo hi
+	assert_output hi
+	assert_match "$stderr" '^holt: warning: box d booted without a template: .*'
+	assert_match "$(origin d)" '^cold: no clone: .*status 3'
+	cold=$(holt inspect d | jq '.[0].state.ready_us / 1000 | floor')
+	echo 'exec sleep 1000' >"$TEST_DIR/clone"
+	start=$(now_ms)
+	run -0 --separate-stderr holt run --name s demo echo hi
+	took=$(($(now_ms) - start))
+	assert_output hi
+	assert_match "$stderr" '^holt: warning: box s booted without a template: .*'
+	assert_match "$(origin s)" '^cold: no clone: '
+	assert_between "the time (ms), a boot being $cold" "$took" 10000 $((10000 + 5 * cold + 10000))
 }
