@@ -195,7 +195,8 @@ static void end_stopped(struct keeper *k)
 			e->reason == WIRE_END_KILLED       ? "killed"
 			: e->reason == WIRE_END_OWNER_GONE ? "ended: its owner is gone"
 							   : "stopped");
-	(void)snprintf(e->hint, sizeof e->hint, "start it again with 'holt start', or make a new one");
+	(void)snprintf(
+		e->hint, sizeof e->hint, "start it again with 'holt start', or make a new one");
 	finish(k);
 }
 

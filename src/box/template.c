@@ -349,8 +349,7 @@ static int sweep_one(struct holt_home *home, const char *name, void *user)
 		(void)!fs_remove_tree(home->templates_fd, name);
 	else if (str_ends(name, TEMPLATE_LOCK))
 		sweep_lock(home, name);
-	else if (!is_key(name) &&
-		 box_dir_lock(home->templates_fd, name, 0, &d) == 0)
+	else if (!is_key(name) && box_dir_lock(home->templates_fd, name, 0, &d) == 0)
 		(void)!box_dir_destroy(home->templates_fd, &d);
 	return 0;
 }

@@ -56,6 +56,7 @@ clones() {
 	assert_equal origin "$(origin "$1")" template
 }
 
+# bats test_tags=user
 @test "QEMU dies or has no memory while it restores, or is silent: a cold boot within 10 s more, with the reason" {
 	local start
 	clones a

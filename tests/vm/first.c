@@ -4,8 +4,8 @@
  *
  * For tests (K32, K33), in an image: what the first instructions of a program see of the machine's
  * clock, its random numbers and its names, as lines "KEY=value" in the order in which they were
- * asked for. "talk" goes on afterwards: it looks at both clocks a thousand times a second and answers
- * each line of its input with "now REAL MONO BACK JUMPS OLD NEW_REAL NEW_MONO":
+ * asked for. "talk" goes on afterwards: it looks at both clocks a thousand times a second and
+ * answers each line of its input with "now REAL MONO BACK JUMPS OLD NEW_REAL NEW_MONO":
  *
  *   REAL MONO          the clocks, in nanoseconds
  *   BACK               how often the monotonic clock was behind what it had been before

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests: preloaded (LD_PRELOAD) into holt, it makes every copy of a template's disk fail half-way
- * for want of space, as a file system does that has just become full.
+ * For tests: preloaded (LD_PRELOAD) into holt, it makes every copy of a template's disk fail
+ * half-way for want of space, as a file system does that has just become full.
  */
 #include <errno.h>
 #include <fnmatch.h>

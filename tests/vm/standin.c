@@ -229,7 +229,8 @@ int main(int argc, char **argv)
 	FILE *f = fopen(conf, "re");
 	while (f && fgets(line, sizeof(line), f)) {
 		memset(word, 0, sizeof(word));
-		(void)sscanf(line, "%4095s %4095s %4095s %4095s", word[0], word[1], word[2], word[3]);
+		(void)sscanf(
+			line, "%4095s %4095s %4095s %4095s", word[0], word[1], word[2], word[3]);
 		if (strcmp(word[0], "run") == 0)
 			(void)snprintf(program, sizeof(program), "%s", word[1]);
 		else if (strcmp(word[0], "clone") != 0 && strcmp(word[0], "freeze") != 0)

@@ -161,9 +161,12 @@ descriptors_of() {
 	done
 }
 
+# bats test_tags=user
 @test "a clone has its template's memory and state for reading only, its disk not at all, and cannot change any" {
 	local dir pid sums found file inode id
+	stand_in qemu "run $(command -v qemu-system-x86_64)"
 	export HOLT_QEMU=$TEST_DIR/qemu
+	run -0 holt template build -q first
 	dir=$(template_dir)
 	sums=$(template_sums "$dir")
 	stand_in qemu "run $(command -v qemu-system-x86_64)" "clone attack $BATS_TEST_TMPDIR/report $dir"
