@@ -79,17 +79,20 @@ static void add_row(struct cli_table *table, const holt_template *tpl, int64_t n
 {
 	static char image[CELL_MAX];
 	holt_template_info info = HOLT_TEMPLATE_INFO_INIT;
-	char id[ID_COLUMNS + 1], memory[32], cpus[16], disk[32], size[32], age[64], used[80];
+	char id[ID_COLUMNS + 1], memory[32], cpus[16], disk[32], size[32], spares[32], age[64],
+		used[80];
 
 	(void)holt_template_get_info(tpl, &info);
 	const char *const kind = info.flags & HOLT_TEMPLATE_BARE ? "bare" : "full";
-	const char *const cells[] = {id, image, kind, memory, cpus, disk, size, used};
+	const char *const cells[] = {
+		id, image, kind, memory, cpus, disk, size, spares, used};
 	(void)snprintf(id, sizeof id, "%s", holt_template_id(tpl));
 	(void)cli_escape_str(image, sizeof image, holt_template_image(tpl));
 	cli_format_bytes(memory, sizeof memory, (uint64_t)info.memory_mib << 20, 1024);
 	(void)snprintf(cpus, sizeof cpus, "%u", info.cpus);
 	cli_format_bytes(disk, sizeof disk, info.disk_bytes, 1024);
 	cli_format_bytes(size, sizeof size, info.size_bytes, 1000);
+	(void)snprintf(spares, sizeof spares, "%u/%u", info.spares_ready, info.spares_wanted);
 	cli_format_age(age, sizeof age, now_s - info.used_s);
 	(void)snprintf(used, sizeof used, "%s ago", age);
 	cli_table_row(table, cells);
@@ -97,8 +100,8 @@ static void add_row(struct cli_table *table, const holt_template *tpl, int64_t n
 
 static int print_table(holt_template **list, size_t n)
 {
-	static const char *const heads[] = {
-		"TEMPLATE ID", "IMAGE", "KIND", "MEMORY", "CPUS", "DISK", "SIZE", "USED", NULL};
+	static const char *const heads[] = {"TEMPLATE ID", "IMAGE", "KIND", "MEMORY", "CPUS",
+		"DISK", "SIZE", "SPARES", "USED", NULL};
 	const int64_t now_s = (int64_t)(cli_now_ns() / 1000000000u);
 	struct cli_table table;
 
@@ -205,6 +208,32 @@ static int prune_main(int argc, char **argv, holt_home *home)
 	return prune(home, max_bytes);
 }
 
+/* ---- spares ---- */
+
+static int spares_main(int argc, char **argv, holt_home *home)
+{
+	holt_error *error = NULL;
+	uint32_t n = 0;
+	int c;
+
+	while ((c = getopt_long(
+			argc, argv, ":q", (const struct option[]){{"quiet", no_argument, NULL, 'q'}, {0}},
+			NULL)) != -1) {
+		if (c != 'q')
+			return cli_bad_option(CLI_USAGE, "template", c, argv);
+		cli_be_quiet();
+	}
+	if (optind + 2 != argc)
+		return cli_usage(CLI_USAGE, "template", "spares takes an IMAGE and a number");
+	const char *const number = argv[optind + 1];
+	if (strcmp(number, "0") != 0 && cli_parse_count(number, &n) < 0)
+		return bad("the number of spares is not a whole number:", number);
+	if (holt_template_spares(home, argv[optind], n, &error) < 0)
+		return cli_error(CLI_FAILED, error);
+	(void)printf("%u ready\n", n);
+	return cli_finish();
+}
+
 /* ---- the verb ---- */
 
 static const struct {
@@ -215,6 +244,7 @@ static const struct {
 	{"ls", ls_main},
 	{"prune", prune_main},
 	{"rm", rm_main},
+	{"spares", spares_main},
 };
 
 static int template_main(int argc, char **argv)
@@ -229,8 +259,8 @@ static int template_main(int argc, char **argv)
 		i++;
 	if (i == n)
 		return cli_usage(CLI_USAGE, "template",
-			*name ? "'%.64s' is not build, ls, prune or rm"
-			      : "say build, ls, prune or rm%s",
+			*name ? "'%.64s' is not build, ls, prune, rm or spares"
+			      : "say build, ls, prune, rm or spares%s",
 			name);
 	if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
 		(void)fputs(verb_template.help, stdout);
@@ -250,11 +280,13 @@ const struct cli_verb verb_template = {
 	.help = "Usage: holt template build [OPTIONS] IMAGE\n"
 		"       holt template ls [--json] [-q]\n"
 		"       holt template rm TEMPLATE...\n"
-		"       holt template prune [--max SIZE]\n\n"
+		"       holt template prune [--max SIZE]\n"
+		"       holt template spares [-q] IMAGE N\n\n"
 		"A box begins as a copy of a template, if its image has one of its shape.\n"
 		"The first 'holt run' makes that of the default shape. TEMPLATE is an id,\n"
 		"the beginning of one, or an image, for all of its templates. prune removes\n"
-		"those that cannot be used any more.\n\n"
+		"those that cannot be used any more. spares has N machines of the image started\n"
+		"and paused: a box takes one over within milliseconds, and starts the next.\n\n"
 		"Options:\n"
 		"      --bare         for 'holt start' of boxes that were started before\n"
 		"      --cpus N       for boxes with N CPUs (1)\n"
@@ -263,7 +295,7 @@ const struct cli_verb verb_template = {
 		"      --max SIZE     prune: also remove those used longest ago, until the others\n"
 		"                     take no more than that\n"
 		"  -m, --memory SIZE  for boxes with so much memory (512m)\n"
-		"  -q, --quiet        build: no progress; ls: ids only\n\n"
+		"  -q, --quiet        no progress; ls: ids only\n\n"
 		"Example:\n"
 		"  holt template build -m 2g demo && holt run -m 2g demo free\n",
 	.main = template_main,

@@ -25,11 +25,15 @@ typedef struct holt_home_options {
 	uint64_t template_bytes; /* what all templates together may take of the disk; those used
 				    longest ago go when another is made; 0: $HOLT_TEMPLATE_BYTES,
 				    else 8 GiB */
+	uint64_t max_memory_bytes; /* what the machines of the home together may take of the host's
+				      memory: a start that would exceed it ends spares first, then
+				      fails with HOLT_ELIMIT; 0: $HOLT_MAX_MEMORY, else no
+				      ceiling */
 } holt_home_options;
 
-#define HOLT_HOME_OPTIONS_INIT                     \
-	{                                          \
-		sizeof(holt_home_options), NULL, 0 \
+#define HOLT_HOME_OPTIONS_INIT                        \
+	{                                             \
+		sizeof(holt_home_options), NULL, 0, 0 \
 	}
 
 /**
@@ -38,8 +42,8 @@ typedef struct holt_home_options {
  * @ret: receives the home; must not be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
- * Returns: 0; -HOLT_EINVALID for a bad path, a bad number in $HOLT_TEMPLATE_BYTES, or a home of a
- * newer version; -HOLT_EDENIED where the
+ * Returns: 0; -HOLT_EINVALID for a bad path, a bad size in $HOLT_TEMPLATE_BYTES or
+ * $HOLT_MAX_MEMORY, or a home of a newer version; -HOLT_EDENIED where the
  * directory cannot be used or belongs to someone else; -HOLT_EIO, -HOLT_ELIMIT, -HOLT_ENO_MEMORY.
  * Ownership: the caller closes *@ret with holt_home_close. Strings of @options are copied.
  * Threads: any thread.

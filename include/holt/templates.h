@@ -23,6 +23,8 @@ typedef struct holt_template holt_template;
 /* For holt_template_prune: remove only what cannot be used. */
 #define HOLT_TEMPLATE_NO_LIMIT UINT64_MAX
 
+#define HOLT_TEMPLATE_SPARES_MAX 64u /* of one image */
+
 enum holt_template_flags {
 	HOLT_TEMPLATE_BARE = 1 << 0 /* for boxes that were started before: the machine mounts the
 				       box's own disk */
@@ -55,6 +57,8 @@ typedef struct holt_template_info {
 	int64_t created_s; /* seconds since 1970 */
 	int64_t used_s; /* the same, of the last use */
 	char accel[8]; /* "kvm" or "tcg" */
+	uint32_t spares_ready; /* that wait to become boxes */
+	uint32_t spares_wanted; /* see holt_template_spares */
 } holt_template_info;
 
 #define HOLT_TEMPLATE_INFO_INIT                                     \
@@ -62,7 +66,8 @@ typedef struct holt_template_info {
 		sizeof(holt_template_info), 0, 0, 0, 0, 0, 0, 0, 0, \
 		{                                                   \
 			0                                           \
-		}                                                   \
+		},                                                  \
+			0, 0                                        \
 	}
 
 /**
@@ -187,7 +192,7 @@ HOLT_API int holt_template_get_info(const holt_template *tpl, holt_template_info
  * @tpl: a template; must not be NULL.
  *
  * Members: id, image, rootfs_digest, bare, accel, memory_mib, cpus, disk_bytes, size_bytes,
- * build_ms, created and used (RFC 3339).
+ * build_ms, spares_ready, spares_wanted, created and used (RFC 3339).
  *
  * Returns: a NUL-terminated string, or NULL without memory.
  * Ownership: borrowed until @tpl is freed.
@@ -233,6 +238,33 @@ HOLT_API int holt_template_remove(holt_home *home, const char *ref, holt_error *
  */
 HOLT_API int holt_template_prune(holt_home *home, uint64_t max_bytes, size_t *ret_n,
 	uint64_t *ret_bytes, holt_error **reterr);
+
+/**
+ * holt_template_spares - tell how many machines of an image shall wait to become boxes.
+ * @home: an open home; must not be NULL.
+ * @image: reference of an image in the store; must not be NULL.
+ * @n: how many, up to HOLT_TEMPLATE_SPARES_MAX; 0 ends those that there are, and starts no more.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * A spare is a copy of the image's template that was started, warmed up and paused. The first start
+ * of a box of the default shape takes one over with its memory and disk, which takes milliseconds,
+ * and starts another one for the next box; so does each later start, in any process. A spare that
+ * nobody takes within 10 minutes ends, and so do spares while less than a tenth of the host's
+ * memory is available, or to make room below the home's max_memory_bytes. The template is made
+ * where it is missing. The number is forgotten with the template or the image.
+ *
+ * Returns: 0 once all are ready; -HOLT_EINVALID for a number out of range; -HOLT_ENOT_FOUND for an
+ * unknown image, a missing kernel, keeper or QEMU; -HOLT_ELIMIT where the home's ceiling on memory
+ * leaves no room, or for a full disk; -HOLT_ETIMEOUT where they were not ready in time: those that
+ * are stay, and the number is kept; for the template as holt_template_build.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: for at most 30 s, and before that as holt_template_build where the template is missing;
+ * for each one that is ended at most 2.5 s, normally milliseconds.
+ * Since: 0.1
+ */
+HOLT_API int holt_template_spares(
+	holt_home *home, const char *image, unsigned n, holt_error **reterr);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,9 @@ HOLT_API int holt_home_open(const holt_home_options *options, holt_home **ret, h
 	if (!ret)
 		return api_null("ret", reterr);
 	const int r = options_read(&o, sizeof o, sizeof o, options, "holt_home_options", reterr);
-	const struct home_wish wish = {.path = o.path, .template_bytes = o.template_bytes};
+	const struct home_wish wish = {.path = o.path,
+		.template_bytes = o.template_bytes,
+		.max_memory_bytes = o.max_memory_bytes};
 	return r < 0 ? r : home_open(&wish, ret, reterr);
 }
 

@@ -7,10 +7,13 @@
 #include "api/options.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "box/spares.h"
 #include "box/template_image.h"
 #include "base/banned.h"
 
 #define NS_PER_S 1000000000
+
+_Static_assert(HOLT_TEMPLATE_SPARES_MAX == SPARES_MAX, "one maximum");
 
 struct holt_template {
 	struct template_info info;
@@ -89,7 +92,7 @@ HOLT_API int holt_template_list(
 
 	if (!home || !ret || !ret_count)
 		return api_null(!home ? "home" : !ret ? "ret" : "ret_count", reterr);
-	const int r = template_list(home, &list, &n, reterr);
+	const int r = template_image_list(home, &list, &n, reterr);
 	if (r < 0) {
 		err_stage(reterr, "template");
 		return r;
@@ -153,7 +156,9 @@ HOLT_API int holt_template_get_info(const holt_template *tpl, holt_template_info
 		.size_bytes = i->size_bytes,
 		.build_ms = i->build_ms,
 		.created_s = i->created_ns / NS_PER_S,
-		.used_s = i->used_ns / NS_PER_S};
+		.used_s = i->used_ns / NS_PER_S,
+		.spares_ready = i->spares_ready,
+		.spares_wanted = i->spares_wanted};
 
 	(void)snprintf(info.accel, sizeof info.accel, "%s", i->kvm ? "kvm" : "tcg");
 	return options_write(ret, &info, sizeof info, sizeof info, "holt_template_info", NULL);
@@ -179,14 +184,35 @@ HOLT_API const char *holt_template_json(holt_template *tpl)
 		return tpl->json;
 	put_time(created, i->created_ns);
 	put_time(used, i->used_ns);
-	auto_json doc = json_pack("{s:s, s:o, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
+	auto_json doc = json_pack("{s:s, s:o, s:s, s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s}",
 		"id", i->key, "image", json_from_bytes(i->image), "rootfs_digest", i->rootfs_digest,
 		"bare", (int)i->bare, "accel", i->kvm ? "kvm" : "tcg", "memory_mib",
 		(json_int_t)i->memory_mib, "cpus", (json_int_t)i->cpus, "disk_bytes",
 		(json_int_t)i->disk_bytes, "size_bytes", (json_int_t)i->size_bytes, "build_ms",
-		(json_int_t)i->build_ms, "created", created, "used", used);
+		(json_int_t)i->build_ms, "spares_ready", (json_int_t)i->spares_ready,
+		"spares_wanted", (json_int_t)i->spares_wanted, "created", created, "used", used);
 	tpl->json = doc ? json_text(doc) : NULL;
 	return tpl->json;
+}
+
+HOLT_API int holt_template_spares(
+	holt_home *home, const char *image, unsigned n, holt_error **reterr)
+{
+	if (!home || !image)
+		return api_null(home ? "image" : "home", reterr);
+	int r = n > HOLT_TEMPLATE_SPARES_MAX ? err_make(reterr, HOLT_EINVALID,
+						       "%u spares are more than the %u that are "
+						       "possible",
+						       n, HOLT_TEMPLATE_SPARES_MAX)
+					     : 0;
+
+	if (r == 0)
+		r = template_image_spares(home, image, n, reterr);
+	if (r < 0) {
+		err_stage(reterr, "spare");
+		err_object(reterr, image);
+	}
+	return r;
 }
 
 HOLT_API int holt_template_remove(holt_home *home, const char *ref, holt_error **reterr)

@@ -73,6 +73,26 @@ int str_to_u64(const char *s, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
+int str_to_bytes(const char *s, uint64_t *ret)
+{
+	static const char units[] = "bkmgt";
+	const size_t digits = strspn(s, "0123456789");
+	const char *unit = s[digits] ? strchr(units, s[digits] | 0x20) : units;
+	char number[24];
+	uint64_t n = 0;
+
+	if (!unit || digits >= sizeof number || (s[digits] && s[digits + 1]))
+		return -EINVAL;
+	memcpy(number, s, digits);
+	number[digits] = 0;
+	const unsigned shift = 10 * (unsigned)(unit - units);
+	const int r = str_to_u64(number, UINT64_MAX >> shift, &n);
+	if (r < 0 || n == 0)
+		return r < 0 ? r : -EINVAL;
+	*ret = n << shift;
+	return 0;
+}
+
 /* Length of the valid UTF-8 sequence at @p that prints as something, or 0. */
 static size_t utf8_printable(const uint8_t *p, size_t left)
 {

@@ -18,6 +18,10 @@ bool str_ends(const char *s, const char *suffix);
 /* Decimal digits only, no sign, no spaces, at most @max. Returns 0, -EINVAL or -ERANGE. */
 int str_to_u64(const char *s, uint64_t max, uint64_t *ret);
 
+/* A size in bytes, at least 1: decimal digits, then perhaps b, k, m, g or t, each 1024 of the one
+ * before. Returns 0, -EINVAL or -ERANGE. */
+int str_to_bytes(const char *s, uint64_t *ret);
+
 /* Copy @len bytes of foreign text into @dst (size @cap, NUL-terminated, cut if too long) with
  * control characters, DEL, C1 controls and invalid UTF-8 as \xNN, so that a terminal is safe. Line
  * feeds stay if @keep_lf. Returns the length written. */

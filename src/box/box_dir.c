@@ -120,15 +120,21 @@ bool box_dir_is_gone(const char *name)
 	return str_ends(name, GONE_SUFFIX);
 }
 
+int box_dir_hide(int boxes_fd, const char *id, char ret_gone[BOX_DIR_GONE_MAX])
+{
+	(void)snprintf(ret_gone, BOX_DIR_GONE_MAX, "%s" GONE_SUFFIX, id);
+	return renameat(boxes_fd, id, boxes_fd, ret_gone) < 0 ? -errno : 0;
+}
+
 int box_dir_remove(int boxes_fd, const char *id)
 {
-	char gone[sizeof((struct box_dir *)0)->id + sizeof GONE_SUFFIX];
+	char gone[BOX_DIR_GONE_MAX];
+	int r = box_dir_hide(boxes_fd, id, gone);
 
-	(void)snprintf(gone, sizeof gone, "%s" GONE_SUFFIX, id);
 	/* At once, so that nobody ever finds half a box, or makes new locks in one. */
-	if (renameat(boxes_fd, id, boxes_fd, gone) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	int r = fs_remove_tree(boxes_fd, gone);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = fs_remove_tree(boxes_fd, gone);
 	/* Who waited for a lock in it may just have made one. */
 	for (int i = 0; i < GONE_TRIES && (r == -ENOTEMPTY || r == -EEXIST); i++)
 		r = fs_remove_tree(boxes_fd, gone);

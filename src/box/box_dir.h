@@ -45,6 +45,11 @@ void box_dir_close(struct box_dir *d);
 int box_dir_remove(int boxes_fd, const char *id);
 bool box_dir_is_gone(const char *name);
 
+/* Take the name away: 0, -ENOENT where somebody else did, or -errno; then it bears the one in
+ * @ret_gone. */
+#define BOX_DIR_GONE_MAX 48
+int box_dir_hide(int boxes_fd, const char *id, char ret_gone[BOX_DIR_GONE_MAX]);
+
 /* The same, and close it. */
 int box_dir_destroy(int boxes_fd, struct box_dir *d);
 

@@ -64,20 +64,42 @@ int home_resolve(const char *path, char **ret, holt_error **reterr)
 	return *ret ? 0 : err_nomem(reterr);
 }
 
+/* A size in the environment; @ret stays where there is none. */
+static int size_of_env(const char *name, const char *hint, uint64_t *ret, holt_error **reterr)
+{
+	const char *text = getenv(name);
+
+	if (!text || !*text || str_to_bytes(text, ret) == 0)
+		return 0;
+	(void)err_make(reterr, HOLT_EINVALID, "%s is '%.64s', not a size such as 8g or 8589934592",
+		name, text);
+	err_hint(reterr, "%s", hint);
+	return -HOLT_EINVALID;
+}
+
 int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr)
 {
-	const char *text = getenv("HOLT_TEMPLATE_BYTES");
 	uint64_t bytes = given ? given : TEMPLATE_BYTES_DEFAULT;
+	const int r = given ? 0
+			    : size_of_env("HOLT_TEMPLATE_BYTES",
+				      "'holt run --no-template' makes no templates", &bytes,
+				      reterr);
 
-	if (!given && text && *text && (str_to_u64(text, UINT64_MAX, &bytes) < 0 || bytes == 0)) {
-		(void)err_make(reterr, HOLT_EINVALID,
-			"HOLT_TEMPLATE_BYTES is '%.64s', not a number of bytes", text);
-		err_hint(reterr,
-			"8589934592 are 8 GiB; 'holt run --no-template' makes no templates");
-		return -HOLT_EINVALID;
-	}
-	*ret = bytes;
-	return 0;
+	if (r == 0)
+		*ret = bytes;
+	return r;
+}
+
+int home_max_memory(uint64_t given, uint64_t *ret, holt_error **reterr)
+{
+	uint64_t bytes = given;
+	const int r = given ? 0
+			    : size_of_env("HOLT_MAX_MEMORY", "unset it for no ceiling", &bytes,
+				      reterr);
+
+	if (r == 0)
+		*ret = bytes;
+	return r;
 }
 
 /* The directory must be ours and closed to others. */
@@ -162,6 +184,7 @@ static int open_all(struct holt_home *h, const struct home_wish *w, holt_error *
 	int r = home_resolve(w->path, &h->path, reterr);
 
 	if (r < 0 || (r = home_template_bytes(w->template_bytes, &h->template_bytes, reterr)) < 0 ||
+		(r = home_max_memory(w->max_memory_bytes, &h->max_memory_bytes, reterr)) < 0 ||
 		(r = open_dirs(h, reterr)) < 0)
 		return r;
 	auto_free char *images = str_printf("%s/images", h->path);

@@ -50,10 +50,15 @@ int home_resolve(const char *path, char **ret, holt_error **reterr);
  */
 int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr);
 
+/* What machines may take of the host's memory: @given, unless that is 0, else what the environment
+ * says; 0: there is no ceiling. */
+int home_max_memory(uint64_t given, uint64_t *ret, holt_error **reterr);
+
 /* What its user wants of it. */
 struct home_wish {
 	const char *path; /* as for home_resolve */
 	uint64_t template_bytes; /* as for home_template_bytes */
+	uint64_t max_memory_bytes; /* as for home_max_memory */
 };
 
 int home_open(const struct home_wish *w, struct holt_home **ret, holt_error **reterr);

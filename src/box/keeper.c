@@ -128,9 +128,7 @@ static void leave_record(struct keeper *k)
 	k->record.vmm_pid = k->record.keeper_pid = 0;
 	(void)str_escape(k->record.text, sizeof k->record.text, e->text, strlen(e->text), false);
 	box_log_done(&k->log);
-	if (k->spare.is)
-		spare_remove_dir(k);
-	if (k->spec.role == KEEPER_SPARE)
+	if (k->spare.is && !spare_leave(k))
 		return;
 	/* One that goes now is not to be seen as one that has ended and stays. */
 	if (k->spec.keep)

@@ -56,6 +56,7 @@ struct keeper_spec {
 	char generation[33];
 	char key[33]; /* of the template; with KEEPER_SPARE */
 	uint64_t delay_ms; /* before the machine starts, so that it is not in anybody's way */
+	uint64_t lifetime_ms; /* of a spare that nobody claims */
 	char note[256]; /* why there is no clone; empty where nobody expects one */
 	char id[33]; /* also the name of the box's directory */
 	char name[65]; /* of the box, or empty: for events */

@@ -185,7 +185,9 @@ void spare_failed(struct keeper *k, const char *why);
 /* Become the box whose specification is in @owner_fd. Takes the descriptors, also on failure, which
  * is the end of the spare. */
 void spare_claim(struct keeper *k, int owner_fd, int control_fd, int bulk_fd);
-void spare_remove_dir(struct keeper *k);
+/* Remove what lies among the spares. False where the box never was this one: it is let alone then,
+ * or removed where nobody is responsible for it any more. */
+bool spare_leave(struct keeper *k);
 
 /* keeper_pause.c */
 void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);

@@ -7,7 +7,7 @@
  *   READY <--setup_done-- hello, setup with its new identity <-- cont -- BOOTING
  *
  * It has no owner and listens only while it waits, so that nobody finds one that is not ready. Its
- * directory lies in spares/ until the claimer gives it the place of the box's own (spare.c). It
+ * directory lies in spares/ until the claimer gives it the place of the box's own (spare_claim.c). It
  * ends by itself when its time is over or the host's memory gets scarce. Whatever goes wrong ends
  * it: the claimer then does without.
  */
@@ -16,19 +16,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
 #include "box/box_dir.h"
+#include "box/spare_memory.h"
 #include "base/banned.h"
 
-#define LIFETIME_MS 600000 /* of one that nobody claims */
-#define LOOK_MS     5000 /* between two looks at the host's memory */
-#define MEMORY_PART 10 /* a tenth of the host's memory stays available, or the spare goes */
-#define MEMINFO_MAX 16384
+#define LOOK_MS         5000 /* between two looks at the host's memory, at most */
+#define MEMINFO_MAX     16384
+#define CLAIMER_GONE_MS 200 /* for a claimer that was killed to be gone entirely */
 
 static void spare_look(uv_timer_t *timer);
 
@@ -39,6 +39,11 @@ void spare_failed(struct keeper *k, const char *why)
 }
 
 /* ---- getting ready ---- */
+
+static void look_again(struct keeper *k, uint64_t left_ms)
+{
+	(void)uv_timer_start(&k->retry, spare_look, left_ms < LOOK_MS ? left_ms : LOOK_MS, 0);
+}
 
 static void on_stopped(const json_t *data, const holt_error *error, void *user)
 {
@@ -54,8 +59,8 @@ static void on_stopped(const json_t *data, const holt_error *error, void *user)
 	k->state = KEEPER_WAITING;
 	keeper_set_stage(k, "spare", 5);
 	(void)uv_timer_stop(&k->watchdog);
-	k->spare.until_ms = clock_mono_ms() + LIFETIME_MS;
-	(void)uv_timer_start(&k->retry, spare_look, LOOK_MS, LOOK_MS);
+	k->spare.until_ms = clock_mono_ms() + k->spec.lifetime_ms;
+	look_again(k, k->spec.lifetime_ms);
 	k->record.vmm_pid = k->machine->vm.proc.pid;
 	keeper_record(k, BOX_PAUSED);
 	if (clients_listen(k) < 0)
@@ -84,30 +89,25 @@ void spare_begin(struct keeper *k, struct machine *m)
 
 /* ---- waiting ---- */
 
-/* In KiB; 0 where it cannot be told. */
-static uint64_t meminfo(const char *text, const char *key)
-{
-	const char *line = strstr(text, key);
-
-	return line ? strtoull(line + strlen(key), NULL, 10) : 0;
-}
-
 static bool memory_is_scarce(void)
 {
 	auto_free char *text = NULL;
 
-	if (fs_read_file(AT_FDCWD, "/proc/meminfo", MEMINFO_MAX, &text, NULL) < 0)
-		return false;
-	return meminfo(text, "MemAvailable:") < meminfo(text, "MemTotal:") / MEMORY_PART;
+	return fs_read_file(AT_FDCWD, "/proc/meminfo", MEMINFO_MAX, &text, NULL) == 0 &&
+	       spare_memory_is_scarce(text);
 }
 
 static void spare_look(uv_timer_t *timer)
 {
 	struct keeper *k = timer->data;
+	const uint64_t now_ms = clock_mono_ms();
 
-	if (k->state == KEEPER_WAITING &&
-		(clock_mono_ms() >= k->spare.until_ms || memory_is_scarce()))
+	if (k->state != KEEPER_WAITING)
+		return;
+	if (now_ms >= k->spare.until_ms || memory_is_scarce())
 		keeper_end(k, WIRE_END_STOPPED, 0, "", "the spare is not needed any more");
+	else
+		look_again(k, k->spare.until_ms - now_ms);
 }
 
 /* ---- the claim ---- */
@@ -158,7 +158,9 @@ void spare_claim(struct keeper *k, int owner_fd, int control_fd, int bulk_fd)
 		spare_failed(k, "it could not go on");
 }
 
-void spare_remove_dir(struct keeper *k)
+/* ---- the end ---- */
+
+static void remove_among_spares(const struct keeper *k)
 {
 	char path[sizeof SPARES_DIR + sizeof k->spare.key];
 
@@ -169,4 +171,30 @@ void spare_remove_dir(struct keeper *k)
 	 * to remove. */
 	if (dir >= 0)
 		(void)!box_dir_remove(dir, k->spare.id);
+}
+
+/* Whether the claimer has put our directory into the place of the box's. */
+static bool has_place(int boxes, const char *id)
+{
+	struct stat ours;
+	struct stat named;
+
+	return fstat(KEEPER_FD_BOX, &ours) == 0 &&
+	       fstatat(boxes, id, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
+}
+
+bool spare_leave(struct keeper *k)
+{
+	auto_fd boxes = openat(KEEPER_FD_HOME, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	const bool claimed = k->spec.role != KEEPER_SPARE;
+	const bool placed = claimed && boxes >= 0 && has_place(boxes, k->spec.id);
+	struct box_dir d = BOX_DIR_INIT;
+
+	remove_among_spares(k);
+	/* A claimer that lives goes on with the box in another way, and holds its locks. */
+	if (claimed && !placed && !k->spec.keep && boxes >= 0 &&
+		box_dir_lock(boxes, k->spec.id, CLAIMER_GONE_MS, &d) == 0)
+		(void)!box_dir_destroy(boxes, &d);
+	return placed;
 }

@@ -21,9 +21,9 @@ int keeper_spec_write(const struct keeper_spec *s, int fd, holt_error **reterr)
 	auto_json doc = json_pack("{s:i, s:i, s:s, s:s, s:b, s:b, s:s, s:s}", "protocol",
 		KEEPER_PROTOCOL, "role", (int)s->role, "id", s->id, "name", s->name, "kvm",
 		(int)s->kvm, "keep", (int)s->keep, "hostname", s->hostname, "mac", mac);
-	auto_json origin = json_pack("{s:b, s:b, s:s, s:s, s:s, s:I}", "clone", (int)s->clone,
+	auto_json origin = json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:I}", "clone", (int)s->clone,
 		"bare", (int)s->bare, "generation", s->generation, "key", s->key, "note", s->note,
-		"delay_ms", (json_int_t)s->delay_ms);
+		"delay_ms", (json_int_t)s->delay_ms, "lifetime_ms", (json_int_t)s->lifetime_ms);
 	auto_json numbers = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_mib",
 		(json_int_t)s->memory_mib, "cpus", (json_int_t)s->cpus, "tsc_khz",
 		(json_int_t)s->tsc_khz, "stop_signal", (json_int_t)s->stop_signal, "stop_grace_ms",
@@ -108,6 +108,7 @@ static int parse_origin(const json_t *doc, struct keeper_spec *s, holt_error **r
 {
 	int64_t role = 0;
 	int64_t delay = 0;
+	int64_t lifetime = 0;
 	int r = get_number(doc, "role", KEEPER_BOX, KEEPER_SPARE, &role, reterr);
 
 	if (r < 0 ||
@@ -115,10 +116,12 @@ static int parse_origin(const json_t *doc, struct keeper_spec *s, holt_error **r
 			0 ||
 		(r = get_text(doc, "key", s->key, sizeof s->key, reterr)) < 0 ||
 		(r = get_text(doc, "note", s->note, sizeof s->note, reterr)) < 0 ||
-		(r = get_number(doc, "delay_ms", 0, INT32_MAX, &delay, reterr)) < 0)
+		(r = get_number(doc, "delay_ms", 0, INT32_MAX, &delay, reterr)) < 0 ||
+		(r = get_number(doc, "lifetime_ms", 0, INT32_MAX, &lifetime, reterr)) < 0)
 		return r;
 	s->role = (enum keeper_role)role;
 	s->delay_ms = (uint64_t)delay;
+	s->lifetime_ms = (uint64_t)lifetime;
 	s->clone = json_is_true(json_object_get(doc, "clone"));
 	s->bare = json_is_true(json_object_get(doc, "bare"));
 	return 0;

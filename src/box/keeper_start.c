@@ -173,12 +173,13 @@ int keeper_start(struct holt_home *home, const struct box_dir *dir, struct keepe
 
 	if (r < 0 || (r = fd_socketpair(p->control)) < 0 || (r = fd_socketpair(p->bulk)) < 0)
 		return err_errno(reterr, -r, "cannot make the keeper's sockets");
-	r = spawn_keeper(home, dir, p, reterr);
+	/* The pipe takes all of it; written later it could meet a keeper that has ended. */
+	r = keeper_spec_write(spec, p->owner[1], reterr);
+	if (r == 0)
+		r = spawn_keeper(home, dir, p, reterr);
 	/* The keeper's ends: as long as they are open here, its end would not be seen. */
 	p->owner[0] = fd_close(p->owner[0]);
 	p->control[1] = fd_close(p->control[1]);
 	p->bulk[1] = fd_close(p->bulk[1]);
-	if (r == 0)
-		r = keeper_spec_write(spec, p->owner[1], reterr);
 	return r;
 }

@@ -83,7 +83,7 @@ void origin_look(struct holt_box *b, const struct start_wish *w, const struct ke
 				       .cancel = w->cancel}};
 	if (w->no_template || !rec->rootfs_digest || template_key(&ret->want, ret->key, NULL) < 0)
 		ret->key[0] = 0;
-	else if (!ret->want.bare)
+	else if (!ret->want.bare && is_default_shape(rec))
 		ret->spares = spares_wanted(b->home, rec->rootfs_digest);
 }
 

@@ -24,6 +24,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "box/spares.h"
 #include "box/template_files.h"
 #include "vmm/qemu.h"
 #include "vmm/qemu_argv.h"
@@ -284,7 +285,12 @@ void template_list_free(struct template_info *list, size_t n)
 
 int template_remove(struct holt_home *home, const char *key)
 {
-	return box_dir_remove(home->templates_fd, key);
+	const int r = box_dir_remove(home->templates_fd, key);
+
+	/* They would keep its memory on the disk. */
+	if (r == 0)
+		(void)!spares_shed(home, key, 0, NULL, NULL);
+	return r;
 }
 
 /* The first @keep stay whatever they take. */

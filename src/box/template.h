@@ -69,6 +69,8 @@ struct template_info {
 	uint64_t build_ms;
 	int64_t created_ns;
 	int64_t used_ns;
+	unsigned spares_ready; /* by template_image_list */
+	unsigned spares_wanted;
 };
 
 int template_key(
@@ -92,7 +94,7 @@ void template_list_free(struct template_info *list, size_t n);
 /* What one points to. */
 void template_info_done(struct template_info *i);
 
-/* Remove one: 0, or -errno. */
+/* Remove one, and end its spares: 0, or -errno. */
 int template_remove(struct holt_home *home, const char *key);
 
 /* Remove those used longest ago until all together take at most @max_bytes; *ret_n and *ret_bytes

@@ -16,6 +16,9 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "box/origin.h"
+#include "box/spares.h"
+#include "holt/box.h"
 #include "image/images.h"
 #include "base/banned.h"
 
@@ -59,6 +62,25 @@ static int find_info(
 			       "the template is made, and has been removed already");
 }
 
+/* What is wanted of the image; borrows all of it. */
+static struct template_want want_of(const struct image *img, const char *name,
+	const struct template_wish *w, const struct keeper_parts *p, const struct keeper_spec *spec)
+{
+	return (struct template_want){.image = name,
+		.rootfs_digest = img->rootfs_digest,
+		.bare = w->bare,
+		.memory_mib = w->memory_mib,
+		.cpus = w->cpus,
+		.disk_bytes = w->disk_bytes,
+		.kvm = spec->kvm,
+		.tsc_khz = spec->tsc_khz,
+		.kernel_fd = p->kernel_fd,
+		.initrd_fd = p->initrd_fd,
+		.rootfs_fd = p->rootfs_fd,
+		.boot_timeout_ms = w->boot_timeout_ms,
+		.cancel = w->cancel};
+}
+
 static int make(struct holt_home *home, const struct image *img, const char *name,
 	const struct template_wish *w, struct template_info *ret, holt_error **reterr)
 {
@@ -66,20 +88,8 @@ static int make(struct holt_home *home, const struct image *img, const char *nam
 	struct keeper_spec spec = {0};
 	struct template t = TEMPLATE_INIT;
 	int r = open_parts(home, img, w->accel, &p, &spec, reterr);
+	const struct template_want want = want_of(img, name, w, &p, &spec);
 
-	const struct template_want want = {.image = name,
-		.rootfs_digest = img->rootfs_digest,
-		.bare = w->bare,
-		.memory_mib = w->memory_mib,
-		.cpus = w->cpus,
-		.disk_bytes = w->disk_bytes,
-		.kvm = spec.kvm,
-		.tsc_khz = spec.tsc_khz,
-		.kernel_fd = p.kernel_fd,
-		.initrd_fd = p.initrd_fd,
-		.rootfs_fd = p.rootfs_fd,
-		.boot_timeout_ms = w->boot_timeout_ms,
-		.cancel = w->cancel};
 	if (r == 0)
 		r = template_make(home, &want, &t, reterr);
 	if (r == 0)
@@ -98,6 +108,75 @@ int template_image_build(struct holt_home *home, const char *image, const struct
 	if (r == 0)
 		r = make(home, img, image, w, ret, reterr);
 	image_free(img);
+	return r;
+}
+
+/* ---- spares ---- */
+
+static const struct template_wish default_wish = {.memory_mib = DEFAULT_MEMORY_MIB,
+	.cpus = DEFAULT_CPUS,
+	.disk_bytes = DEFAULT_DISK_BYTES,
+	.boot_timeout_ms = HOLT_BOOT_TIMEOUT_MS_DEFAULT};
+
+static int fill(struct holt_home *home, const struct template_want *want, unsigned n,
+	holt_error **reterr)
+{
+	struct spares_plan plan = {.n = n};
+	struct template t = TEMPLATE_INIT;
+	int r = template_key(want, plan.key, reterr);
+
+	if (r == 0)
+		r = spares_want(home, want->rootfs_digest, n, reterr);
+	if (r == 0)
+		r = spares_shed(home, plan.key, n, NULL, reterr);
+	if (r < 0 || n == 0)
+		return r;
+	r = template_make(home, want, &t, reterr);
+	template_done(&t);
+	return r == 0 ? spares_fill_wait(home, want, &plan, reterr) : r;
+}
+
+int template_image_spares(
+	struct holt_home *home, const char *image, unsigned n, holt_error **reterr)
+{
+	struct keeper_parts p = KEEPER_PARTS_INIT;
+	struct keeper_spec spec = {0};
+	struct image *img = NULL;
+	int r = image_get(home->images, image, &img, reterr);
+
+	if (r == 0)
+		r = open_parts(home, img, NULL, &p, &spec, reterr);
+	if (r == 0) {
+		const struct template_want want = want_of(img, image, &default_wish, &p, &spec);
+
+		r = fill(home, &want, n, reterr);
+	}
+	keeper_parts_done(&p);
+	image_free(img);
+	return r;
+}
+
+/* Boxes of other shapes, and such that were started before, take none. */
+static bool may_have_spares(const struct template_info *i)
+{
+	return !i->bare && i->memory_mib == DEFAULT_MEMORY_MIB && i->cpus == DEFAULT_CPUS &&
+	       i->disk_bytes == DEFAULT_DISK_BYTES;
+}
+
+int template_image_list(
+	struct holt_home *home, struct template_info **ret, size_t *ret_n, holt_error **reterr)
+{
+	unsigned unused;
+	const int r = template_list(home, ret, ret_n, reterr);
+
+	for (size_t i = 0; r == 0 && i < *ret_n; i++) {
+		struct template_info *info = &(*ret)[i];
+
+		if (!may_have_spares(info))
+			continue;
+		info->spares_wanted = spares_wanted(home, info->rootfs_digest);
+		spares_count(home, info->key, &unused, &info->spares_ready);
+	}
 	return r;
 }
 
@@ -120,15 +199,17 @@ static int remove_counted(struct holt_home *home, const struct template_info *i,
 	return 0;
 }
 
-/* All with this root file system. */
+/* All with this root file system, of which no spares are wanted any more either. */
 static int remove_of_rootfs(
 	struct holt_home *home, const char *rootfs_digest, size_t *ret_n, holt_error **reterr)
 {
 	struct template_info *list = NULL;
 	uint64_t bytes = 0;
 	size_t n = 0;
-	int r = template_list(home, &list, &n, reterr);
+	int r = spares_want(home, rootfs_digest, 0, reterr);
 
+	if (r == 0)
+		r = template_list(home, &list, &n, reterr);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		if (strcmp(list[i].rootfs_digest, rootfs_digest) == 0)
 			r = remove_counted(home, &list[i], ret_n, &bytes, reterr);
@@ -159,7 +240,9 @@ static int remove_by_key(struct holt_home *home, const char *ref, holt_error **r
 			reterr, HOLT_EINVALID, "%zu templates have an id that begins so", fits);
 	else if (r == 0 && !meant)
 		r = err_make(reterr, HOLT_ENOT_FOUND, "there is no such template");
-	else if (r == 0)
+	else if (r == 0 && may_have_spares(meant))
+		r = spares_want(home, meant->rootfs_digest, 0, reterr);
+	if (r == 0)
 		r = remove_counted(home, meant, &gone, &bytes, reterr);
 	template_list_free(list, n);
 	return r;
@@ -232,10 +315,16 @@ static int remove_useless(
 	if (n > 0 && keeper_open_kernel(home, &p, NULL) < 0)
 		log_debug("template", "without a kernel it is not known which ones are of use");
 	for (size_t i = 0; i < n && r == 0; i++) {
-		if (!has_image(images, n_images, list[i].rootfs_digest) ||
-			!is_current(home, &list[i], &p))
+		const bool used = has_image(images, n_images, list[i].rootfs_digest);
+
+		if (!used)
+			r = spares_want(home, list[i].rootfs_digest, 0, reterr);
+		if (r == 0 && (!used || !is_current(home, &list[i], &p)))
 			r = remove_counted(home, &list[i], gone, bytes, reterr);
 	}
+	/* Of templates that went otherwise. */
+	if (r == 0)
+		spares_shed_orphans(home);
 	keeper_parts_done(&p);
 	template_list_free(list, n);
 	image_list_free(images, n_images);

@@ -24,6 +24,15 @@ struct template_wish {
 int template_image_build(struct holt_home *home, const char *image, const struct template_wish *w,
 	struct template_info *ret, holt_error **reterr);
 
+/* So many spares of @image shall wait, at most SPARES_MAX; makes its template of the default shape,
+ * and waits until they are ready. */
+int template_image_spares(
+	struct holt_home *home, const char *image, unsigned n, holt_error **reterr);
+
+/* template_list, with the numbers of spares. */
+int template_image_list(
+	struct holt_home *home, struct template_info **ret, size_t *ret_n, holt_error **reterr);
+
 /* Remove all of the image that @ref means, or the one whose key begins with it. */
 int template_image_remove(struct holt_home *home, const char *ref, holt_error **reterr);
 

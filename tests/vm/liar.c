@@ -181,6 +181,30 @@ static void mode_silent(void)
 {
 }
 
+/* Honest, and comes to rest whenever it is asked, but does not hear the second host that wakes it: a
+ * template is made of it, a clone and a spare begin, and the spare's claim gets no answer. */
+static void mode_claim_silent(void)
+{
+	int woken = 0;
+
+	become_ready();
+	for (;;) {
+		const struct wire_msg *msg = receive();
+		const uint32_t stream = msg->stream;
+
+		if (msg->op == WIRE_OP_park) {
+			send_msg(&(struct wire_msg){.op = WIRE_OP_done, .stream = stream});
+		} else if (msg->op == WIRE_OP_hello) {
+			if (++woken == 2)
+				return;
+			become_ready();
+		} else if (msg->op == WIRE_OP_exec) {
+			start_exec(stream);
+			send_exit(stream, 0);
+		}
+	}
+}
+
 /* A xorshift generator, so that a failure can be repeated. */
 static void mode_random(void)
 {
@@ -370,6 +394,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } modes[] = {
+	{"claim-silent", mode_claim_silent},
 	{"escapes", mode_escapes},
 	{"exec-after-eof", mode_exec_after_eof},
 	{"exec-big-credit", mode_exec_big_credit},
