@@ -2,7 +2,7 @@
 /*
  * Making and removing boxes. The order makes every interruption harmless:
  *
- *   make:    directory with both locks, rootfs, disk; then the index entry
+ *   make:    directory with both locks, rootfs; then the index entry
  *   remove:  both locks; index entry; then the directory
  *
  * So an entry without a directory, and a directory without an entry whose locks are free, are what
@@ -27,7 +27,6 @@
 #include "base/str.h"
 #include "box/disk_origin.h"
 #include "box/event_log.h"
-#include "vmm/disk.h"
 #include "base/banned.h"
 
 #define NAME_LEN_MAX     63u
@@ -208,13 +207,13 @@ static int add_entry(struct holt_home *home, const struct box_record *r, holt_er
 	return code;
 }
 
+/* The disk comes with the first start: most often it is a template's or a spare's. */
 static int make_files(struct holt_home *home, const struct image *img, const struct box_dir *d,
-	uint64_t disk_bytes, holt_error **reterr)
+	holt_error **reterr)
 {
-	int code = image_link_rootfs(home->images, img, d->fd, "rootfs", reterr);
+	const int code = image_link_rootfs(home->images, img, d->fd, "rootfs", reterr);
 
-	if (code < 0 ||
-		(code = disk_create(home->cache_dir, d->fd, "disk.raw", disk_bytes, reterr)) < 0)
+	if (code < 0)
 		return code;
 	const int r = disk_origin_write(d->fd, DISK_EMPTY);
 	return r < 0 ? err_errno(reterr, -r, "cannot note that the disk is empty") : 0;
@@ -226,7 +225,7 @@ static int create_locked(struct holt_box *b, const char *ref, const struct image
 	int code = fill_record(&b->rec, b->dir.id, ref, img, w, reterr);
 
 	if (code == 0)
-		code = make_files(b->home, img, &b->dir, w->disk_bytes, reterr);
+		code = make_files(b->home, img, &b->dir, reterr);
 	if (code == 0)
 		code = add_entry(b->home, &b->rec, reterr);
 	if (code < 0) {

@@ -24,6 +24,7 @@
 #include "box/home_memory.h"
 #include "box/origin.h"
 #include "box/request.h"
+#include "vmm/disk.h"
 #include "base/banned.h"
 
 /* What the keeper may take beyond its two boot attempts: a clone that fails, and some. */
@@ -97,12 +98,22 @@ static void set_started(struct holt_box *b, int owner_fd)
 	b->ours = true;
 }
 
+/* The disk of a box that never had a machine, where no template has given one. */
+static int make_disk(const struct holt_box *b, holt_error **reterr)
+{
+	if (faccessat(b->dir.fd, "disk.raw", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		faccessat(b->dir.fd, BOX_STATE_FILE, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	return disk_create(b->home->cache_dir, b->dir.fd, "disk.raw", b->rec.disk_bytes, reterr);
+}
+
 static int start_machine(struct holt_box *b, struct keeper_parts *p, const struct start_wish *w,
 	const struct keeper_spec *spec, struct session **ret, holt_error **reterr)
 {
-	int r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr);
+	int r = make_disk(b, reterr);
 
-	if (r < 0 || (r = check_cancel(w, reterr)) < 0 ||
+	if (r < 0 || (r = open_file(&b->dir, "disk.raw", O_RDWR, &p->disk_fd, reterr)) < 0 ||
+		(r = check_cancel(w, reterr)) < 0 ||
 		(r = keeper_start(b->home, &b->dir, p, spec, reterr)) < 0)
 		return r;
 	set_started(b, take_fd(p->owner[1]));

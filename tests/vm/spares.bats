@@ -18,8 +18,8 @@ teardown() {
 
 # spares_ready READY [WANTED]: what `template ls` says of the image.
 spares_are() {
-	[[ $(holt template ls --json | jq -r '.[] | select(.bare | not) |
-		"\(.spares_ready)/\(.spares_wanted)"') == "$1" ]]
+	[[ $(holt template ls --json | jq -r 'map(select(.bare | not)) |
+		"\(map(.spares_ready) | add)/\(map(.spares_wanted) | max)"') == "$1" ]]
 }
 
 # The directories of spares.
