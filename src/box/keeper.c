@@ -177,7 +177,7 @@ void keeper_end(struct keeper *k, enum wire_end_reason reason, int errnum, const
 	va_end(ap);
 	e->reason = reason;
 	e->errnum = errnum;
-	e->hint = hint;
+	(void)snprintf(e->hint, sizeof e->hint, "%s", hint);
 	finish(k);
 }
 
@@ -193,7 +193,8 @@ static void end_stopped(struct keeper *k)
 			e->reason == WIRE_END_KILLED       ? "killed"
 			: e->reason == WIRE_END_OWNER_GONE ? "ended: its owner is gone"
 							   : "stopped");
-	e->hint = "start it again with 'holt start', or make a new one";
+	(void)snprintf(
+		e->hint, sizeof e->hint, "start it again with 'holt start', or make a new one");
 	finish(k);
 }
 
@@ -552,7 +553,6 @@ int keeper_main(const struct vm_engine *engine)
 	struct keeper k = {.engine = engine, .state = KEEPER_BOOTING, .listen_fd = FD_NONE};
 	auto_error error = NULL;
 
-	k.ending.hint = "";
 	own_surroundings();
 	if (settle_fds() < 0)
 		return 2;

@@ -58,7 +58,7 @@ struct keeper_ending {
 	uint32_t code;
 	uint32_t flags;
 	int errnum;
-	const char *hint; /* static */
+	char hint[256];
 	char text[CONSOLE_TAIL * 2];
 };
 

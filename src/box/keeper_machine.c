@@ -479,6 +479,17 @@ static struct vm_spec vm_spec_of(const struct keeper *k)
 		.disk_bytes = k->spec.disk_bytes};
 }
 
+/* A clone lacks something that a boot does not need; what a boot lacks is not there a second time
+ * either. */
+static void start_failed(struct keeper *k, const holt_error *error)
+{
+	if (k->origin == VM_CLONE)
+		boot_failed(k, holt_error_errno(error), holt_error_message(error));
+	else
+		keeper_end(k, WIRE_END_HOST, holt_error_errno(error), holt_error_hint(error),
+			"cannot start the VM: %s", holt_error_message(error));
+}
+
 void machine_start(struct keeper *k)
 {
 	auto_error error = NULL;
@@ -500,8 +511,7 @@ void machine_start(struct keeper *k)
 	m->qmp = QMP_INIT;
 	if (k->engine->start(&spec, &m->vm, &error) < 0) {
 		mem_free(m);
-		keeper_end(k, WIRE_END_HOST, holt_error_errno(error), holt_error_hint(error),
-			"cannot start the VM: %s", holt_error_message(error));
+		start_failed(k, error);
 		return;
 	}
 	k->vmm_us = clock_mono_us() - k->started_us;

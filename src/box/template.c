@@ -336,6 +336,15 @@ void template_keep_budget(struct holt_home *home)
 	(void)!prune(home, home->template_bytes, 1, NULL, NULL, NULL);
 }
 
+/* One that nobody holds is left from a maker who was killed. Only its holder may remove it. */
+static void sweep_lock(struct holt_home *home, const char *name)
+{
+	auto_fd lock = fs_open_lock(home->templates_fd, name, false);
+
+	if (lock >= 0)
+		(void)unlinkat(home->templates_fd, name, 0);
+}
+
 /* A directory that is no template and whose locks are free is left from a maker who was killed. */
 static int sweep_one(struct holt_home *home, const char *name, void *user)
 {
@@ -344,8 +353,9 @@ static int sweep_one(struct holt_home *home, const char *name, void *user)
 	(void)user;
 	if (box_dir_is_gone(name))
 		(void)!fs_remove_tree(home->templates_fd, name);
-	else if (!is_key(name) && !str_ends(name, TEMPLATE_LOCK) &&
-		 box_dir_lock(home->templates_fd, name, 0, &d) == 0)
+	else if (str_ends(name, TEMPLATE_LOCK))
+		sweep_lock(home, name);
+	else if (!is_key(name) && box_dir_lock(home->templates_fd, name, 0, &d) == 0)
 		(void)!box_dir_destroy(home->templates_fd, &d);
 	return 0;
 }

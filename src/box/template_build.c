@@ -138,15 +138,26 @@ static int run_machine(struct holt_home *home, const struct template_want *w, st
 
 /* ---- the directory ---- */
 
+static void remove_files(const struct box_dir *d, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		(void)unlinkat(d->fd, names[i], 0);
+}
+
+/* What the keeper left. */
 static void remove_traces(const struct box_dir *d, bool bare)
 {
-	static const char *const names[] = {
-		"keeper.lock", "vm.lock", "sock", "state.json", "log", "log.1", TEMPLATE_DISK};
+	static const char *const names[] = {TEMPLATE_DISK, "sock", "state.json", "log", "log.1"};
 
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-		if (bare || strcmp(names[i], TEMPLATE_DISK) != 0)
-			(void)unlinkat(d->fd, names[i], 0);
-	}
+	remove_files(d, bare ? names : names + 1, sizeof names / sizeof names[0] - !bare);
+}
+
+/* Without their names the locks protect nothing: the directory has to be a template by then. */
+static void remove_locks(const struct box_dir *d)
+{
+	static const char *const names[] = {"keeper.lock", "vm.lock"};
+
+	remove_files(d, names, sizeof names / sizeof names[0]);
 }
 
 static int publish(struct holt_home *home, const struct template_want *w, struct box_dir *d,
@@ -159,6 +170,8 @@ static int publish(struct holt_home *home, const struct template_want *w, struct
 		r = fs_sync_dir(d->fd);
 	if (r == 0)
 		r = fs_publish(home->templates_fd, d->id, home->templates_fd, key);
+	if (r == 0)
+		remove_locks(d);
 	return r < 0 ? err_errno(reterr, -r, "cannot keep the template") : 0;
 }
 
