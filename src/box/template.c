@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,10 +47,25 @@ static int add_file(struct buf *b, const char *name, const struct stat *st)
 		(int64_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
 }
 
-static int add_open_file(struct buf *b, const char *name, int fd)
+/* What lies in the cache has the digest of what it was made from as its name, and may be made again
+ * at any time; anything else is known by its inode. */
+static int add_open_file(struct buf *b, const char *name, int fd, const char *cache_prefix)
 {
+	static const char deleted[] = " (deleted)";
+	char link[32];
+	char path[PATH_MAX];
 	struct stat st;
 
+	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	const ssize_t len = readlink(link, path, sizeof path - 1);
+	if (len > 0) {
+		path[len] = 0;
+		if (str_ends(path, deleted))
+			path[len - (ssize_t)strlen(deleted)] = 0;
+		const char *slash = strrchr(path, '/');
+		if (slash && str_starts(slash + 1, cache_prefix))
+			return buf_printf(b, "%s\n", slash + 1);
+	}
 	return fstat(fd, &st) < 0 ? -errno : add_file(b, name, &st);
 }
 
@@ -116,9 +132,9 @@ int template_key(const struct template_want *w, char ret[TEMPLATE_KEY_LEN + 1], 
 		w->rootfs_digest, w->disk_bytes);
 
 	if (r == 0)
-		r = add_open_file(&b, "kernel", w->kernel_fd);
+		r = add_open_file(&b, "kernel", w->kernel_fd, "vmlinux-");
 	if (r == 0)
-		r = add_open_file(&b, "initramfs", w->initrd_fd);
+		r = add_open_file(&b, "initramfs", w->initrd_fd, "initramfs-");
 	if (r == 0 && w->kvm)
 		r = add_host(&b);
 	if (r < 0)
