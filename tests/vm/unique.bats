@@ -56,6 +56,10 @@ assert_different() {
 		print("hostname_file=" + line("/etc/hostname"))
 		print("hostname=" + os.uname().nodename)
 		print("mac=" + line("/sys/class/net/eth0/address"))
+		print("connections=%d" % sum(len(open("/proc/net/" + kind).readlines()) - 1
+		                             for kind in ("tcp", "tcp6", "udp", "udp6", "raw", "packet")))
+		print("processes=%d" % sum(os.path.exists(f"/proc/{pid}/exe") for pid in os.listdir("/proc")
+		                           if pid.isdigit() and int(pid) not in (1, os.getpid())))
 	END
 	for i in {1..14}; do
 		box "clone-$i" --name "clone-$i" first /first
@@ -74,6 +78,10 @@ assert_different() {
 	assert_different at_random 14
 	assert_different python_random 6
 	assert_different uuid4 6
+	# Nothing of the template goes on in them.
+	run -0 cat "$BATS_TEST_TMPDIR"/clone-20.out
+	assert_fact connections 0
+	assert_fact processes 0
 	# The names are the box's own, not the template's.
 	assert_equal hostname "$(sed -n 's/^hostname=//p' "$BATS_TEST_TMPDIR/clone-1.out")" \
 		"$(holt inspect clone-1 | jq -r '.[0].hostname')"
@@ -122,8 +130,10 @@ said_times() {
 	[[ $(holt logs b | grep -c ^mac=) == "$1" ]]
 }
 
+# bats test_tags=user
 @test "K32: the first instruction in a bare start, after a pause and after QEMU stood still sees the right time" {
 	local pid
+	stand_in qemu "run $(command -v qemu-system-x86_64)"
 	export HOLT_QEMU=$TEST_DIR/qemu
 	run -0 holt run -d --name b first sh -c '/first; exec sleep 1000'
 	wait_for 20 said_times 1
@@ -141,6 +151,16 @@ said_times() {
 	clockcheck --then "kill -STOP $pid" --then "sleep 3" --then "kill -CONT $pid" -- \
 		"$HOLT" exec -i b /first talk
 	assert_clock -50 50 now
+}
+
+@test "K32: the first instruction in a spare that waited for three seconds sees the right time" {
+	export HOLT_QEMU=$TEST_DIR/qemu
+	run -0 holt template spares first 1
+	sleep 3
+	clockcheck -- "$HOLT" run -i --name s first /first talk
+	assert_equal origin "$(origin s)" spare
+	assert_clock -50 50 first
+	run -0 holt template spares first 0
 }
 
 # ---- memory and disk ----
@@ -162,7 +182,7 @@ descriptors_of() {
 }
 
 # bats test_tags=user
-@test "a clone has its template's memory and state for reading only, its disk not at all, and cannot change any" {
+@test "K33: a clone has its template's memory and state for reading only, its disk not at all, and cannot change any" {
 	local dir pid sums found file inode id
 	stand_in qemu "run $(command -v qemu-system-x86_64)"
 	export HOLT_QEMU=$TEST_DIR/qemu
