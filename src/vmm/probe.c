@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "vmm/kernel.h"
 #include "vmm/kvm_loop.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -223,13 +224,19 @@ int probe_accel(const char *cache_dir, struct probe_result *ret, holt_error **re
 	if (cache_dir && !path)
 		return err_nomem(reterr);
 	cache_key(key);
-	const bool cached = path && key[0] != '\0' && cache_read(path, key, &m);
+	const bool cacheable = path && key[0] != '\0';
+	bool cached = cacheable && cache_read(path, key, &m);
+	/* One measures, and the others take what it found: no two measurings give the same, and
+	 * what is measured is in the key of each template. */
+	auto_fd lock = cacheable && !cached ? kernel_cache_lock(cache_dir) : FD_NONE;
+	if (lock >= 0)
+		cached = cache_read(path, key, &m);
 	const struct measured before = m;
 	const struct kvm_verdict v = kvm_judge(&m);
 	if (m.tsc_khz == 0)
 		m.tsc_khz = tsc_khz_measure();
 	const bool changed = m.kips != before.kips || m.tsc_khz != before.tsc_khz;
-	if (path && key[0] != '\0' && changed)
+	if (cacheable && changed)
 		cache_write(cache_dir, path, key, &m);
 
 	struct probe_result r = {

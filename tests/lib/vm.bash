@@ -85,19 +85,28 @@ assert_fact() {
 
 # The processes of this file's boxes, not of templates: `keepers`, `vmms`; each may be empty.
 keepers() {
-	processes_named holt-keeper
+	processes_named holt-keeper 'boxes/*.lock'
 }
 
 vmms() {
-	processes_named qemu-system-x86_64
+	processes_named qemu-system-x86_64 'boxes/*.lock'
 }
 
-# Processes of that name which hold a lock of a box.
+# The same of whatever the home has: boxes, spares, templates in the making.
+all_keepers() {
+	processes_named holt-keeper '*'
+}
+
+all_vmms() {
+	processes_named qemu-system-x86_64 '*'
+}
+
+# Processes of that name which hold a file of the home open that fits the pattern.
 processes_named() {
 	local pid
 	# The kernel keeps 15 characters of a name.
 	for pid in $(pgrep -x "${1:0:15}"); do
-		if [[ -n $(find "/proc/$pid/fd" -lname "$HOLT_HOME/boxes/*.lock" -print -quit 2>/dev/null) ]]; then
+		if [[ -n $(find "/proc/$pid/fd" -lname "$HOLT_HOME/$2" -print -quit 2>/dev/null) ]]; then
 			echo "$pid"
 		fi
 	done
@@ -121,6 +130,18 @@ await_vmm() {
 	KEEPER=$(keepers)
 	VMM=$(vmms)
 	[[ $KEEPER =~ ^[0-9]+$ && $VMM =~ ^[0-9]+$ ]] || fail "not one keeper and one VM: '$KEEPER' '$VMM'"
+}
+
+# The same of a template in the making.
+await_maker() {
+	wait_for 20 has_maker
+	KEEPER=$(all_keepers)
+	VMM=$(all_vmms)
+	[[ $KEEPER =~ ^[0-9]+$ && $VMM =~ ^[0-9]+$ ]] || fail "not one keeper and one VM: '$KEEPER' '$VMM'"
+}
+
+has_maker() {
+	[[ -n $(all_vmms) ]]
 }
 
 has_vmm() {

@@ -143,14 +143,14 @@ no_template() {
 @test "kill -9 of the keeper, then of QEMU, that make a template: the box boots, and the next one makes it" {
 	no_template
 	begin_box --name a demo echo hello
-	await_vmm
+	await_maker
 	kill -9 "$KEEPER"
 	end_box 0
 	assert_equal output "$(<"$OUT")" hello
 	assert_match "$(<"$ERR")" '^holt: warning: box a booted without a template: .*keeper ended'
 	assert_equal "what is left of it" "$(ls "$HOLT_HOME/templates")" ''
 	begin_box --name b demo echo hello
-	await_vmm
+	await_maker
 	kill -9 "$VMM"
 	end_box 0
 	assert_equal output "$(<"$OUT")" hello
@@ -164,13 +164,13 @@ no_template() {
 	no_template
 	begin_box --name a demo echo first
 	maker=$CLI
-	await_vmm
+	await_maker
 	begin_box --name b demo echo second
 	waiter=$CLI
 	# It has its own box, and then asks for the template again and again.
 	wait_for 10 has_boxes 2
 	sleep 0.5
-	assert_equal "machines" "$(vmms)" "$VMM"
+	assert_equal "machines" "$(all_vmms)" "$VMM"
 	kill -9 "$maker"
 	CLI=$waiter end_box 0
 	assert_equal output "$(<"$OUT")$(<"$ERR")" second
@@ -180,7 +180,7 @@ no_template() {
 	# And nobody waits; its keeper has gone with it, and what both left goes with the next command.
 	no_template
 	begin_box --name c demo echo third
-	await_vmm
+	await_maker
 	kill -9 "$CLI" "$KEEPER"
 	wait_for 5 no_vmm
 	[[ -n $(ls "$HOLT_HOME/templates") ]] || fail "the test does not work: nothing was left"
@@ -190,11 +190,11 @@ no_template() {
 }
 
 has_boxes() {
-	[[ $(find "$HOLT_HOME/boxes" -name disk.raw | wc -l) == "$1" ]]
+	[[ $(find "$HOLT_HOME/boxes" -name keeper.lock | wc -l) == "$1" ]]
 }
 
 no_vmm() {
-	[[ -z $(vmms)$(keepers) ]]
+	[[ -z $(all_vmms)$(all_keepers) ]]
 }
 
 @test "a template is made while others open and sweep the home all the time" {

@@ -114,7 +114,7 @@ readonly WHO='hostname; cat /etc/machine-id /proc/sys/kernel/random/boot_id /sys
 		kill -9 "$pid"
 		wait "$pid" || true
 		wait_for 3 no_box
-		assert_between 'machines' "$(vmms | wc -l)" 0 2
+		assert_between 'machines' "$(all_vmms | wc -l)" 0 2
 	done
 	# Whatever is left of the spare, too.
 	holt template spares demo 0 >/dev/null
@@ -179,14 +179,14 @@ gone() {
 	spares_are 1/1
 	assert_equal 'directories of spares' "$(spare_dirs | wc -l)" 1
 	holt template rm "$(holt template ls --json | jq -r '.[] | select(.spares_ready > 0).id')" >/dev/null
-	assert_equal 'processes' "$(vmms)$(keepers)" ''
+	assert_equal 'processes' "$(all_vmms)$(all_keepers)" ''
 	# And nobody wants them back.
 	holt run demo true
 	sleep 0.5
 	spares_are 0/0
 	holt template spares third 1 >/dev/null
 	holt image rm third >/dev/null
-	assert_equal 'processes' "$(vmms)$(keepers)" ''
+	assert_equal 'processes' "$(all_vmms)$(all_keepers)" ''
 	run --separate-stderr holt template spares third 1
 	assert_status 1
 	assert_match "$stderr" 'third'
@@ -213,7 +213,7 @@ gone() {
 # What all machines take of the host's memory.
 pss_kib() {
 	local pid
-	for pid in $(vmms); do
+	for pid in $(all_vmms); do
 		cat "/proc/$pid/smaps_rollup"
 	done | awk '/^Pss:/ { sum += $2 } END { print sum }'
 }
@@ -221,7 +221,7 @@ pss_kib() {
 @test "what killed keepers of spares leave is swept" {
 	holt template spares demo 2 >/dev/null
 	# shellcheck disable=SC2046 # several
-	kill -9 $(keepers)
+	kill -9 $(all_keepers)
 	wait_for 3 no_vmm
 	assert_equal 'left directories' "$(spare_dirs | wc -l)" 2
 	holt ps >/dev/null
@@ -229,5 +229,5 @@ pss_kib() {
 }
 
 no_vmm() {
-	[[ -z $(vmms) ]]
+	[[ -z $(all_vmms) ]]
 }

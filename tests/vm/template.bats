@@ -44,8 +44,8 @@ template_id() {
 	assert_equal stderr "$stderr" ''
 	assert_equal origin "$(origin c)" template
 	run -0 holt template ls
-	assert_match "$output" '^TEMPLATE ID +IMAGE +KIND +MEMORY +CPUS +DISK +SIZE +USED
-[0-9a-f]{12} +demo +full +512.0 MiB +1 +10.0 GiB +[0-9.]+ MB +.* ago$'
+	assert_match "$output" '^TEMPLATE ID +IMAGE +KIND +MEMORY +CPUS +DISK +SIZE +SPARES +USED
+[0-9a-f]{12} +demo +full +512.0 MiB +1 +10.0 GiB +[0-9.]+ MB +[0-9]+/[0-9]+ +.* ago$'
 	assert_equal "what is left of the making" "$(ls "$HOLT_HOME/templates")" "$(holt template ls -q)"
 }
 
