@@ -190,7 +190,7 @@ no_template() {
 }
 
 has_boxes() {
-	[[ $(find "$HOLT_HOME/boxes" -name keeper.lock | wc -l) == "$1" ]]
+	[[ $(find "$HOLT_HOME/boxes" -name rootfs | wc -l) == "$1" ]]
 }
 
 no_vmm() {

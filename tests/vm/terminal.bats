@@ -69,7 +69,7 @@ end_kept() {
 }
 
 @test "K22: Ctrl-C while the machine boots ends the call" {
-	on_terminal 130 24x80 sleep=1 'send=\x03' -- run -it demo sh
+	on_terminal 130 24x80 sleep=1 'send=\x03' -- run -it --no-template demo sh
 }
 
 # bats test_tags=user
