@@ -126,6 +126,7 @@ no_box() {
 	holt ps -aq >/dev/null && [[ -z $(ls "$HOLT_HOME/boxes") ]]
 }
 
+# bats test_tags=user
 @test "K37 a spare with a stopped machine and one with a stopped keeper are passed over, 2.5 s each" {
 	holt template spares demo 2 >/dev/null
 	local dirs keeper vmm start took
