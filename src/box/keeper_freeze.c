@@ -24,6 +24,7 @@
 #include "vmm/migrate.h"
 #include "base/banned.h"
 
+#define FREEZE_MS   20000 /* from the end of the boot to the end; then there is no template */
 #define LOOK_MS     100
 #define QUIET_NS    3000000 /* of processor time between two looks: 3 % */
 #define QUIET_LOOKS 4
@@ -113,6 +114,7 @@ void freeze_begin(struct keeper *k, struct machine *m)
 	k->state = KEEPER_READY;
 	relay_set_guest(k->relay, &m->guest);
 	keeper_set_stage(k, "park", 4);
+	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, FREEZE_MS, 0);
 	if (relay_ask(k->relay, &(struct wire_msg){.op = WIRE_OP_park}, on_parked, k) < 0)
 		freeze_failed(k, "the agent could not be asked to come to rest");
 }

@@ -91,14 +91,14 @@ lie_told() {
 @test "K47: without a time-out, Ctrl-C ends a run whose guest does not answer" {
 	export HOLT_AGENT
 	HOLT_AGENT=$(liar exec-silent)
-	begin_box demo true
+	begin_box --no-template demo true
 	await_vmm
 	sleep 8
 	kill -0 "$CLI"
 	kill -INT "$CLI"
 	end_box 130 3000
 	HOLT_AGENT=$(liar exec-endless)
-	begin_box demo true
+	begin_box --no-template demo true
 	await_vmm
 	sleep 8
 	kill -INT "$CLI"
