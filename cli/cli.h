@@ -125,7 +125,7 @@ void cli_json_print(FILE *out, const char *json, int pretty, int depth);
  * are. Returns its length, or 0 with *@ret "" where there is none. */
 size_t cli_json_member(const char *json, const char *name, const char **ret);
 
-#define CLI_TABLE_COLUMNS 8
+#define CLI_TABLE_COLUMNS 12
 
 /* Rows of escaped text, printed in columns that are as wide as they have to be. */
 struct cli_table {

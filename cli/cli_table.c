@@ -12,7 +12,7 @@
 void cli_table_open(struct cli_table *t, const char *const *heads)
 {
 	*t = (struct cli_table){0};
-	while (heads[t->columns])
+	while (t->columns < CLI_TABLE_COLUMNS && heads[t->columns])
 		t->columns++;
 	t->rows = open_memstream(&t->text, &t->len);
 	cli_table_row(t, heads);
