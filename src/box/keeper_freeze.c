@@ -4,8 +4,7 @@
  * come to rest, has QEMU save the devices, and ends. What it leaves are the memory, the devices'
  * state and the disk of one moment, which belong together.
  *
- *   BOOTING --setup_done (bare: hello)--> park --done--> rest --idle--> migrate --completed-->
- * ENDING
+ *   BOOTING --setup_done (bare: hello)--> park --done--> rest --idle--> save --completed--> ENDING
  *
  * Rest: for a while after its boot a kernel still has work that nobody waits for. Frozen into a
  * template, every clone would begin by doing it (seen: 0.3 to 0.9 s instead of 0.05). So the
@@ -38,7 +37,7 @@ void freeze_failed(struct keeper *k, const char *why)
 
 int freeze_reset(struct keeper *k)
 {
-	/* Holes again, of the same size: no page of an attempt that failed may remain. */
+	/* Nothing but holes, and of the machine's size. */
 	if (ftruncate(KEEPER_FD_STATE, 0) == 0 && ftruncate(KEEPER_FD_MEMORY, 0) == 0 &&
 		ftruncate(KEEPER_FD_MEMORY, (off_t)k->spec.memory_mib << 20) == 0)
 		return 0;

@@ -87,11 +87,13 @@ int machine_end(struct machine *m)
 static void clone_failed(struct keeper *k, const char *why)
 {
 	char tail[128];
+	char text[sizeof k->record.note];
 
 	(void)str_escape(tail, sizeof tail, k->tail, k->tail_len, false);
-	(void)snprintf(k->record.note, sizeof k->record.note,
-		"no clone: %s; last stage '%s'; console: %s", why, k->stage,
-		k->tail_len ? tail : "(silent)");
+	(void)snprintf(text, sizeof text, "no clone: %s; last stage '%s'; console: %s", why,
+		k->stage, k->tail_len ? tail : "(silent)");
+	/* Again, for a character that was cut in two: a note that is no text cannot be written. */
+	(void)str_escape(k->record.note, sizeof k->record.note, text, strlen(text), false);
 	k->origin = VM_COLD;
 	k->attempts = 0;
 	machine_start(k);
@@ -493,11 +495,11 @@ static void start_failed(struct keeper *k, const holt_error *error)
 void machine_start(struct keeper *k)
 {
 	auto_error error = NULL;
-	struct machine *m = mem_zalloc(sizeof *m);
 	const struct vm_spec spec = vm_spec_of(k);
 
 	if (k->origin == VM_FREEZE && freeze_reset(k) < 0)
 		return;
+	struct machine *m = mem_zalloc(sizeof *m);
 	k->attempts++;
 	k->tail_len = 0;
 	keeper_set_stage(k, "vmm", 3);

@@ -64,7 +64,7 @@ static int fill_spec(
 }
 
 /* The memory is a file that the machine writes to as it likes: where there is no room for a page it
- * dies, twice, and much later than here. */
+ * dies, and much later than here. */
 static int check_space(
 	const struct holt_home *home, const struct template_want *w, holt_error **reterr)
 {

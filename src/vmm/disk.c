@@ -162,29 +162,6 @@ static int disk_copy(int source, int dirfd, const char *file, const char *name, 
 	return fail(reterr, r, "write disk", name);
 }
 
-int disk_create(const char *cache_dir, int dirfd, const char *name, uint64_t size_bytes,
-	holt_error **reterr)
-{
-	auto_fd blank = FD_NONE;
-
-	if (size_bytes < DISK_MIN_BYTES || size_bytes > DISK_MAX_BYTES ||
-		size_bytes % BLOCK_BYTES != 0) {
-		err_make(reterr, HOLT_EINVALID,
-			"disk size %" PRIu64 " is not a multiple of %d between 64 MiB and 16 TiB",
-			size_bytes, BLOCK_BYTES);
-		err_object(reterr, name);
-		err_hint(reterr, "choose a disk size within these limits");
-		err_stage(reterr, "disk");
-		return -HOLT_EINVALID;
-	}
-	int r = blank_open(cache_dir, size_bytes, &blank, reterr);
-	if (r == 0)
-		r = disk_copy(blank, dirfd, name, name, reterr);
-	if (r < 0)
-		err_stage(reterr, "disk");
-	return r;
-}
-
 int disk_clone(int source_fd, int dirfd, const char *name, holt_error **reterr)
 {
 	auto_free char *temp = str_printf("%s.tmp", name);
@@ -200,6 +177,31 @@ int disk_clone(int source_fd, int dirfd, const char *name, holt_error **reterr)
 		r = fail(reterr, -errno, "replace disk", name);
 		(void)unlinkat(dirfd, temp, 0);
 	}
+	if (r < 0)
+		err_stage(reterr, "disk");
+	return r;
+}
+
+int disk_create(const char *cache_dir, int dirfd, const char *name, uint64_t size_bytes,
+	holt_error **reterr)
+{
+	auto_fd blank = FD_NONE;
+
+	if (size_bytes < DISK_MIN_BYTES || size_bytes > DISK_MAX_BYTES ||
+		size_bytes % BLOCK_BYTES != 0) {
+		err_make(reterr, HOLT_EINVALID,
+			"disk size %" PRIu64 " is not a multiple of %d between 64 MiB and 16 TiB",
+			size_bytes, BLOCK_BYTES);
+		err_object(reterr, name);
+		err_hint(reterr, "choose a disk size within these limits");
+		err_stage(reterr, "disk");
+		return -HOLT_EINVALID;
+	}
+	int r = faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0
+			? fail(reterr, -EEXIST, "create disk", name)
+			: blank_open(cache_dir, size_bytes, &blank, reterr);
+	if (r == 0)
+		r = disk_clone(blank, dirfd, name, reterr);
 	if (r < 0)
 		err_stage(reterr, "disk");
 	return r;

@@ -8,7 +8,7 @@
 
 /*
  * A box's writable disk: a sparse raw file with an empty ext4. mke2fs runs once per size into
- * @cache_dir; each new disk is a sparse copy.
+ * @cache_dir; each new disk is a sparse copy. As disk_clone, but refuses a name that is there.
  */
 int disk_create(const char *cache_dir, int dirfd, const char *name, uint64_t size_bytes,
 	holt_error **reterr);
