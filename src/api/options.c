@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "holt/box.h"
+#include "box/origin.h"
 #include "base/banned.h"
 
 #define BOOT_TIMEOUT_MS_MAX 3600000u
@@ -52,6 +53,11 @@ int api_check_range(
 	return err_make(reterr, HOLT_EINVALID, "%s is %llu, not within %llu to %llu", what,
 		(unsigned long long)value, (unsigned long long)min, (unsigned long long)max);
 }
+
+/* What no one has to ask for has to be what one gets without asking. */
+_Static_assert(DEFAULT_MEMORY_MIB == HOLT_MEMORY_MIB_DEFAULT && DEFAULT_CPUS == 1 &&
+		       DEFAULT_DISK_BYTES == HOLT_DISK_BYTES_DEFAULT,
+	"templates are made for another shape than the default of boxes");
 
 int api_check_shape(uint32_t *memory_mib, uint32_t *cpus, uint64_t *disk_bytes, holt_error **reterr)
 {

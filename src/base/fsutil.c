@@ -279,6 +279,15 @@ int fs_lock(int fd)
 	return 0;
 }
 
+bool fs_is_named(int fd, int dirfd_, const char *name)
+{
+	struct stat held;
+	struct stat named;
+
+	return fstat(fd, &held) == 0 && fstatat(dirfd_, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
 int fs_open_lock(int dirfd_, const char *name, bool wait)
 {
 	for (;;) {
@@ -288,12 +297,7 @@ int fs_open_lock(int dirfd_, const char *name, bool wait)
 		const int r = wait ? fs_lock(fd) : fs_trylock(fd);
 		if (r < 0)
 			return r;
-		struct stat held;
-		struct stat named;
-		if (fstat(fd, &held) < 0)
-			return -errno;
-		if (fstatat(dirfd_, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-			held.st_dev == named.st_dev && held.st_ino == named.st_ino)
+		if (fs_is_named(fd, dirfd_, name))
 			return take_fd(fd);
 		/* Its last holder removed the file meanwhile: lock the new one. */
 	}

@@ -34,6 +34,10 @@ int fs_remove_tree(int dirfd, const char *name) __attribute__((warn_unused_resul
 
 int fs_sync_dir(int dirfd) __attribute__((warn_unused_result));
 
+/* Whether @name stands for the open file or directory @fd, and not for another that has taken its
+ * place. A symlink is never followed. */
+bool fs_is_named(int fd, int dirfd, const char *name);
+
 /* Rename and make the rename durable. */
 int fs_publish(int olddir, const char *oldname, int newdir, const char *newname)
 	__attribute__((warn_unused_result));

@@ -43,3 +43,11 @@ int random_hex(char *ret, size_t n)
 	ret[n] = 0;
 	return 0;
 }
+
+int random_mac(uint8_t ret[6])
+{
+	const int r = random_bytes(ret, 6);
+
+	ret[0] = (uint8_t)((ret[0] & 0xfc) | 2);
+	return r;
+}

@@ -173,9 +173,8 @@ static int fill_record(struct box_record *r, const char *id, const char *ref,
 	r->log_bytes = w->log_bytes;
 	r->stop_signal = w->stop_signal ? w->stop_signal : stop_signal_of(&img->config);
 	r->stop_grace_ms = w->stop_grace_ms;
-	if (random_bytes(r->mac, sizeof r->mac) < 0)
+	if (random_mac(r->mac) < 0)
 		return err_make(reterr, HOLT_EIO, "no random bytes from the kernel");
-	r->mac[0] = (uint8_t)((r->mac[0] & 0xfc) | 2); /* locally administered, unicast */
 	const int code = copy_config(&img->config, &r->config, reterr);
 	return code < 0 ? code : fill_program(r, w, reterr);
 }

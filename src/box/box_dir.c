@@ -77,17 +77,6 @@ static int lock_within(int dir, const char *name, uint64_t deadline_ms)
 	}
 }
 
-/* Its last holder may have removed it while we waited. */
-static bool still_named(int boxes_fd, const struct box_dir *d)
-{
-	struct stat held;
-	struct stat named;
-
-	return fstat(d->fd, &held) == 0 &&
-	       fstatat(boxes_fd, d->id, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       held.st_dev == named.st_dev && held.st_ino == named.st_ino;
-}
-
 int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir *ret)
 {
 	const uint64_t deadline_ms = clock_mono_ms() + wait_ms;
@@ -105,7 +94,8 @@ int box_dir_lock(int boxes_fd, const char *id, uint64_t wait_ms, struct box_dir 
 		d.vm_lock = lock_within(d.fd, "vm.lock", deadline_ms);
 	if (r == 0 && d.vm_lock < 0)
 		r = d.vm_lock;
-	if (r == 0 && !still_named(boxes_fd, &d))
+	/* Its last holder may have removed it while we waited. */
+	if (r == 0 && !fs_is_named(d.fd, boxes_fd, d.id))
 		r = -ENOENT;
 	if (r < 0) {
 		box_dir_close(&d);

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fsutil.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/banned.h"
@@ -36,12 +37,10 @@ static void format_time(uint64_t ns, char *ret, size_t cap)
 static void rotate(int home, int fd)
 {
 	struct stat ours;
-	struct stat named;
 
 	if (fstat(fd, &ours) < 0 || ours.st_size < (off_t)EVENTS_MAX || flock(fd, LOCK_EX) < 0)
 		return;
-	if (fstatat(home, EVENTS_FILE, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-		named.st_ino == ours.st_ino)
+	if (fs_is_named(fd, home, EVENTS_FILE))
 		(void)renameat(home, EVENTS_FILE, home, EVENTS_OLD);
 	(void)flock(fd, LOCK_UN);
 }
@@ -130,12 +129,7 @@ int events_open(int home, uint64_t since_ns, struct holt_events **ret, holt_erro
 /* Whether the open file is the one that is written. */
 static bool is_current(const struct holt_events *e)
 {
-	struct stat ours;
-	struct stat named;
-
-	return fstat(e->fd, &ours) == 0 &&
-	       fstatat(e->home, EVENTS_FILE, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+	return fs_is_named(e->fd, e->home, EVENTS_FILE);
 }
 
 static ssize_t read_on(struct holt_events *e)

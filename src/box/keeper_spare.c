@@ -173,22 +173,12 @@ static void remove_among_spares(const struct keeper *k)
 		(void)!box_dir_remove(dir, k->spare.id);
 }
 
-/* Whether the claimer has put our directory into the place of the box's. */
-static bool has_place(int boxes, const char *id)
-{
-	struct stat ours;
-	struct stat named;
-
-	return fstat(KEEPER_FD_BOX, &ours) == 0 &&
-	       fstatat(boxes, id, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
-}
-
 bool spare_leave(struct keeper *k)
 {
 	auto_fd boxes = openat(KEEPER_FD_HOME, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	const bool claimed = k->spec.role != KEEPER_SPARE;
-	const bool placed = claimed && boxes >= 0 && has_place(boxes, k->spec.id);
+	/* Whether the claimer has put our directory into the place of the box's. */
+	const bool placed = claimed && boxes >= 0 && fs_is_named(KEEPER_FD_BOX, boxes, k->spec.id);
 	struct box_dir d = BOX_DIR_INIT;
 
 	remove_among_spares(k);

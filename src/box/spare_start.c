@@ -24,9 +24,6 @@
 #include "vmm/disk.h"
 #include "base/banned.h"
 
-#define HOSTNAME     "spare-of-a-clone" /* as long as an id */
-#define LOG_BYTES    65536 /* nothing is written to it before a claim */
-#define STOP_SIGNAL  15
 #define LATER_MS     300 /* after the start of a box, which shall have the processors first */
 #define LOCK_WAIT_MS 1000 /* for somebody else who starts some */
 #define KEY_TRIES    8 /* a sweeper may remove an empty directory */
@@ -36,26 +33,14 @@ static int fill_spec(const struct template_want *w, const struct template *t,
 	const struct box_dir *d, const struct spares_plan *plan, struct keeper_spec *s,
 	holt_error **reterr)
 {
-	*s = (struct keeper_spec){.role = KEEPER_SPARE,
-		.clone = true,
-		.delay_ms = plan->delay_ms,
-		.lifetime_ms = plan->lifetime_ms ? plan->lifetime_ms : SPARE_LIFETIME_MS,
-		.kvm = w->kvm,
-		.memory_mib = w->memory_mib,
-		.cpus = w->cpus,
-		.tsc_khz = w->tsc_khz,
-		.stop_signal = STOP_SIGNAL,
-		.log_bytes = LOG_BYTES,
-		.disk_bytes = w->disk_bytes,
-		.boot_timeout_ms = w->boot_timeout_ms,
-		.hostname = HOSTNAME};
-	(void)snprintf(s->id, sizeof s->id, "%s", d->id);
+	const int r = template_machine(w, KEEPER_SPARE, d->id, s, reterr);
+
+	s->clone = true;
+	s->delay_ms = plan->delay_ms;
+	s->lifetime_ms = plan->lifetime_ms ? plan->lifetime_ms : SPARE_LIFETIME_MS;
 	(void)snprintf(s->key, sizeof s->key, "%s", t->key);
 	(void)snprintf(s->generation, sizeof s->generation, "%s", t->generation);
-	if (random_bytes(s->mac, sizeof s->mac) < 0)
-		return err_make(reterr, HOLT_EIO, "no random bytes from the kernel");
-	s->mac[0] = (uint8_t)((s->mac[0] & 0xfc) | 2);
-	return 0;
+	return r;
 }
 
 /* A claimed spare is a box, so it has a name for its rootfs, too. */
@@ -120,16 +105,6 @@ static int start_one(struct holt_home *home, int dir, const struct template_want
 
 /* ---- one at a time ---- */
 
-static bool still_named(struct holt_home *home, const char *key, int dir)
-{
-	struct stat held;
-	struct stat named;
-
-	return fstat(dir, &held) == 0 &&
-	       fstatat(home->spares_fd, key, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       held.st_dev == named.st_dev && held.st_ino == named.st_ino;
-}
-
 static int trylock_within(int dir, uint64_t wait_ms)
 {
 	const uint64_t deadline_ms = clock_mono_ms() + wait_ms;
@@ -153,7 +128,7 @@ static int lock_key(struct holt_home *home, const char *key)
 		const int r = dir < 0 ? dir : trylock_within(dir, LOCK_WAIT_MS);
 		if (r < 0)
 			return r;
-		if (still_named(home, key, dir))
+		if (fs_is_named(dir, home->spares_fd, key))
 			return take_fd(dir);
 	}
 	return -EBUSY;

@@ -195,7 +195,8 @@ int template_open(
 	template_done(&t);
 	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
 		return err_errno(reterr, -r, "cannot open the template");
-	if (dir >= 0) {
+	/* One that was removed since it was opened misses files, too. */
+	if (dir >= 0 && fs_is_named(dir, home->templates_fd, key)) {
 		log_warn("template", "removing template %s: '%s' is not as it was made", key, what);
 		(void)!template_remove(home, key);
 	}

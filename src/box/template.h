@@ -87,6 +87,10 @@ void template_done(struct template *t);
 int template_make(struct holt_home *home, const struct template_want *w, struct template *ret,
 	holt_error **reterr);
 
+/* What the keeper of a machine is told that is nobody's box (yet): a template's or a spare's. */
+int template_machine(const struct template_want *w, enum keeper_role role, const char *id,
+	struct keeper_spec *ret, holt_error **reterr);
+
 /* All that are complete, the one used last first: a fresh array. */
 int template_list(
 	struct holt_home *home, struct template_info **ret, size_t *ret_n, holt_error **reterr);

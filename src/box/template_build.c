@@ -31,7 +31,7 @@
 #include "vmm/disk.h"
 #include "base/banned.h"
 
-#define HOSTNAME      "template"
+#define HOSTNAME      "template-machine" /* as long as an id: a clone writes over it in place */
 #define LOCK_POLL_NS  10000000
 #define FREEZE_MS     20000 /* what a maker may take beyond its boot */
 #define LOG_BYTES     65536 /* nothing is written to it */
@@ -41,13 +41,12 @@
 
 /* ---- the machine ---- */
 
-static int fill_spec(
-	const struct template_want *w, const char *id, struct keeper_spec *s, holt_error **reterr)
+int template_machine(const struct template_want *w, enum keeper_role role, const char *id,
+	struct keeper_spec *ret, holt_error **reterr)
 {
-	*s = (struct keeper_spec){.role = KEEPER_TEMPLATE,
+	*ret = (struct keeper_spec){.role = role,
 		.bare = w->bare,
 		.kvm = w->kvm,
-		.keep = true, /* the files are ours to keep or to remove */
 		.memory_mib = w->memory_mib,
 		.cpus = w->cpus,
 		.tsc_khz = w->tsc_khz,
@@ -56,11 +55,10 @@ static int fill_spec(
 		.disk_bytes = w->disk_bytes,
 		.boot_timeout_ms = w->boot_timeout_ms,
 		.hostname = HOSTNAME};
-	(void)snprintf(s->id, sizeof s->id, "%s", id);
-	if (random_bytes(s->mac, sizeof s->mac) < 0)
-		return err_make(reterr, HOLT_EIO, "no random bytes from the kernel");
-	s->mac[0] = (uint8_t)((s->mac[0] & 0xfc) | 2);
-	return 0;
+	(void)snprintf(ret->id, sizeof ret->id, "%s", id);
+	return random_mac(ret->mac) < 0
+		       ? err_make(reterr, HOLT_EIO, "no random bytes from the kernel")
+		       : 0;
 }
 
 /* The memory is a file that the machine writes to as it likes: where there is no room for a page it
@@ -119,7 +117,9 @@ static int run_machine(struct holt_home *home, const struct template_want *w, st
 {
 	struct keeper_spec spec;
 	struct session *s = NULL;
-	int r = fill_spec(w, d->id, &spec, reterr);
+	int r = template_machine(w, KEEPER_TEMPLATE, d->id, &spec, reterr);
+
+	spec.keep = true; /* the files are ours to keep or to remove */
 
 	if (r < 0 || (r = loop_start(home->loop, reterr)) < 0 ||
 		(r = keeper_start(home, d, p, &spec, reterr)) < 0)

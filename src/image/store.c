@@ -75,16 +75,13 @@ static int each_name(int dirfd_, int (*fn)(struct image_store *, const char *, h
 
 static int sweep_temp(struct image_store *s, const char *name, holt_error **reterr)
 {
-	struct stat held;
-	struct stat named;
 	auto_fd fd = openat(s->tmp, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
 	(void)reterr;
 	if (fd < 0 || fs_trylock(fd) < 0)
 		return 0;
 	/* Its owner may have given the name up, and another one taken it, since it was opened. */
-	if (fstat(fd, &held) == 0 && fstatat(s->tmp, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-		held.st_ino == named.st_ino && held.st_dev == named.st_dev)
+	if (fs_is_named(fd, s->tmp, name))
 		(void)unlinkat(s->tmp, name, 0);
 	return 0;
 }
