@@ -127,6 +127,19 @@ START_TEST(leftover_of_a_killed_maker_is_replaced)
 }
 END_TEST
 
+START_TEST(half_a_disk_of_a_killed_maker_is_in_nobodys_way)
+{
+	struct stat st;
+
+	/* What it leaves has another name than a disk. */
+	ck_assert_int_eq(fs_write_atomic(dirfd_, "a.tmp", "half", 4, 0600), 0);
+	ck_assert_int_eq(disk_create(cache, dirfd_, "a", SIZE, NULL), 0);
+	ck_assert_int_eq(fstatat(dirfd_, "a", &st, 0), 0);
+	ck_assert_int_eq(st.st_size, SIZE);
+	ck_assert_int_lt(fstatat(dirfd_, "a.tmp", &st, 0), 0);
+}
+END_TEST
+
 START_TEST(many_makers_share_one_cache)
 {
 	pid_t pids[MAKERS];
@@ -267,8 +280,8 @@ int main(void)
 {
 	const TTest *const tests[] = {disk_is_sparse_and_clean, existing_disk_is_never_overwritten,
 		odd_sizes_are_refused, leftover_of_a_killed_maker_is_replaced,
-		many_makers_share_one_cache, clone_makes_or_replaces,
-		clone_that_fails_changes_nothing, clone_without_space};
+		half_a_disk_of_a_killed_maker_is_in_nobodys_way, many_makers_share_one_cache,
+		clone_makes_or_replaces, clone_that_fails_changes_nothing, clone_without_space};
 	Suite *s = suite_create("disk");
 	TCase *c = tcase_create("disk");
 
