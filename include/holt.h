@@ -5,6 +5,7 @@
 /* Everything of libholt: local micro-VM sandboxes. */
 
 #include "holt/base.h"
+#include "holt/types.h"
 #include "holt/home.h"
 #include "holt/image.h"
 #include "holt/box.h"
@@ -12,6 +13,9 @@
 #include "holt/events.h"
 #include "holt/files.h"
 #include "holt/job.h"
+#include "holt/sandbox.h"
+#include "holt/search.h"
+#include "holt/sys/backend.h"
 #include "holt/templates.h"
 #include "holt/doctor.h"
 

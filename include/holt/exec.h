@@ -9,12 +9,11 @@
  */
 
 #include "box.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum holt_stream { HOLT_STDOUT = 1, HOLT_STDERR = 2 };
 
 enum holt_exec_flags {
 	HOLT_EXEC_STDIN = 1 << 0, /* stdin is written by the caller; otherwise it is empty */
@@ -56,26 +55,6 @@ typedef struct holt_exec_options {
 #define HOLT_EXEC_OPTIONS_INIT                                                                  \
 	{                                                                                       \
 		sizeof(holt_exec_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, 0, 0, 0, 0 \
-	}
-
-enum holt_exit_flags {
-	HOLT_EXIT_TIMED_OUT = 1 << 0, /* killed because its time was over */
-	HOLT_EXIT_OOM = 1 << 1, /* killed for memory */
-	HOLT_EXIT_OUTPUT_LEFT = 1 << 2 /* a background child kept the output open; what it writes
-					  after the end of the program is not delivered */
-};
-
-typedef struct holt_exit {
-	size_t struct_size; /* set by HOLT_EXIT_INIT */
-	int32_t code; /* 0 to 255: the program's own, 128 + signal, or 124 for a time-out */
-	int32_t signal; /* what killed it, or 0 */
-	uint32_t flags; /* enum holt_exit_flags */
-	uint64_t duration_us; /* from the program's start to its end, microseconds */
-} holt_exit;
-
-#define HOLT_EXIT_INIT                        \
-	{                                     \
-		sizeof(holt_exit), 0, 0, 0, 0 \
 	}
 
 /**

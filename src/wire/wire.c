@@ -61,6 +61,13 @@ static bool side_accepts(enum wire_side side, uint8_t dirs)
 	return false;
 }
 
+int wire_lane_of(uint16_t op)
+{
+	const struct op_info *info = op_find(op);
+
+	return info ? info->lane : -1;
+}
+
 /* Rules that hold wherever a message comes from. */
 
 static bool strs_ok(const uint8_t *data, uint32_t len, uint32_t count)
@@ -82,13 +89,73 @@ static bool strs_ok(const uint8_t *data, uint32_t len, uint32_t count)
 static bool op_of_stream(uint16_t op)
 {
 	return (op >= WIRE_OP_exec && op <= WIRE_OP_exit) || op == WIRE_OP_gap ||
-	       op >= WIRE_OP_attach;
+	       (op >= WIRE_OP_attach && op < WIRE_OP_file_read);
+}
+
+/* A path is one for the kernel as well: not empty, no NUL in it. */
+static bool path_ok(const struct wire_bytes *path)
+{
+	return path->len > 0 && path->len <= WIRE_PATH_MAX && !memchr(path->data, 0, path->len);
+}
+
+/* The same for one beneath a root, which may be the root itself. */
+static bool relative_ok(const struct wire_bytes *path)
+{
+	return path->len == 0 || path_ok(path);
+}
+
+static bool type_ok(uint8_t type)
+{
+	return type >= WIRE_FILE_REGULAR && type <= WIRE_FILE_BLOCK;
+}
+
+static bool file_msg_ok(const struct wire_msg *m)
+{
+	if (m->stream != 0)
+		return false;
+	switch (m->op) {
+	case WIRE_OP_file_read:
+		return path_ok(&m->file_read.path);
+	case WIRE_OP_file_write:
+		return path_ok(&m->file_write.path);
+	case WIRE_OP_file_stat:
+		return path_ok(&m->file_stat.path);
+	case WIRE_OP_file_mkdir:
+		return path_ok(&m->file_mkdir.path);
+	case WIRE_OP_file_move:
+		return path_ok(&m->file_move.from) && path_ok(&m->file_move.to);
+	case WIRE_OP_file_remove:
+		return path_ok(&m->file_remove.path);
+	case WIRE_OP_file_list:
+		return path_ok(&m->file_list.root);
+	case WIRE_OP_file_glob:
+		return path_ok(&m->file_glob.root) && path_ok(&m->file_glob.pattern);
+	case WIRE_OP_file_grep:
+		return path_ok(&m->file_grep.root) && relative_ok(&m->file_grep.glob);
+	case WIRE_OP_file_data:
+		return m->file_data.bytes.len > 0 && m->file_data.bytes.len <= WIRE_DATA_MAX;
+	case WIRE_OP_file_end:
+		return m->file_end.abort_ <= 1;
+	case WIRE_OP_file_info:
+		return type_ok(m->file_info.type);
+	case WIRE_OP_file_entry:
+		return type_ok(m->file_entry.type) && relative_ok(&m->file_entry.path);
+	case WIRE_OP_file_match:
+		return m->file_match.line > 0 && relative_ok(&m->file_match.path) &&
+		       m->file_match.text.len <= m->file_match.line_len;
+	case WIRE_OP_file_done:
+		return m->file_done.truncated <= 1;
+	default:
+		return true;
+	}
 }
 
 static bool msg_ok(const struct wire_msg *m)
 {
 	if (op_of_stream(m->op) && m->stream == 0)
 		return false;
+	if (wire_lane_of(m->op) == WIRE_FILES)
+		return file_msg_ok(m);
 	switch (m->op) {
 	case WIRE_OP_exec:
 		return m->exec.out_credit <= WIRE_CREDIT_MAX;
@@ -363,13 +430,6 @@ enum wire_status wire_encode(const struct wire_msg *msg, uint8_t *buf, size_t ca
 	assert(w.len == size);
 	*ret_len = size;
 	return WIRE_OK;
-}
-
-int wire_lane_of(uint16_t op)
-{
-	const struct op_info *info = op_find(op);
-
-	return info ? info->lane : -1;
 }
 
 size_t wire_frame_max(enum wire_side side, enum wire_lane lane)

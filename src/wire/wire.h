@@ -27,6 +27,7 @@
 #define WIRE_STRS_MAX       8192 /* strings in one list */
 #define WIRE_CREDIT_MAX     1048576 /* bytes of credit outstanding per channel */
 #define WIRE_STREAMS_MAX    1024 /* live streams per box */
+#define WIRE_PATH_MAX       65535 /* bytes of a path in the messages about files */
 #define WIRE_SEED_SIZE      32
 #define WIRE_MACHINE_ID_LEN 32
 #define WIRE_MAC_SIZE       6
@@ -42,7 +43,12 @@
 #define WIRE_PORT_CONTROL 1
 #define WIRE_PORT_BULK    2
 
-enum wire_lane { WIRE_CONTROL = 0, WIRE_BULK = 1 };
+/* The third lane is not one of the machine's: it runs inside of an exec (see ops.def). */
+enum wire_lane { WIRE_CONTROL = 0, WIRE_BULK = 1, WIRE_FILES = 2 };
+
+/* The built-in that speaks on it, and its first argument: what it must be able to speak. */
+#define WIRE_FILES_BUILTIN "files"
+#define WIRE_FILES_VERSION "1"
 
 /* Which receiver decodes: it accepts only ops that may travel towards it. */
 enum wire_side {
@@ -99,6 +105,44 @@ enum wire_fail_class {
 		10, /* another client has the exec; of the agent: not while something runs */
 	WIRE_FAIL_ENDING = 11, /* the box is ending */
 	WIRE_FAIL_NO_SPACE = 12 /* not while the host's disk is full */
+};
+
+enum wire_file_type {
+	WIRE_FILE_REGULAR = 1,
+	WIRE_FILE_DIRECTORY = 2,
+	WIRE_FILE_SYMLINK = 3,
+	WIRE_FILE_FIFO = 4,
+	WIRE_FILE_SOCKET = 5,
+	WIRE_FILE_CHAR = 6,
+	WIRE_FILE_BLOCK = 7
+};
+
+enum wire_write_flags {
+	WIRE_WRITE_APPEND = 1 << 0,
+	WIRE_WRITE_PARENTS = 1 << 1, /* make missing directories above it */
+	WIRE_WRITE_EXCLUSIVE = 1 << 2 /* EEXIST where something is there */
+};
+enum wire_stat_flags { WIRE_STAT_FOLLOW = 1 << 0 };
+enum wire_mkdir_flags { WIRE_MKDIR_PARENTS = 1 << 0 /* and one that is there is fine */ };
+enum wire_move_flags { WIRE_MOVE_NOREPLACE = 1 << 0 };
+enum wire_remove_flags {
+	WIRE_REMOVE_RECURSIVE = 1 << 0,
+	WIRE_REMOVE_FORCE = 1 << 1 /* what is missing is fine */
+};
+enum wire_glob_flags { WIRE_GLOB_DIRS = 1 << 0 };
+enum wire_grep_flags {
+	WIRE_GREP_LITERAL = 1 << 0,
+	WIRE_GREP_CASE = 1 << 1 /* case matters */
+};
+
+enum wire_file_failure {
+	WIRE_FILE_FAIL_ERRNO = 0, /* errnum says it */
+	WIRE_FILE_FAIL_REQUEST = 1, /* the request is wrong */
+	WIRE_FILE_FAIL_PATTERN = 2, /* it cannot be compiled */
+	WIRE_FILE_FAIL_STEPS = 3, /* a line needs more work than step_limit */
+	WIRE_FILE_FAIL_TIME = 4, /* the time of the request is over */
+	WIRE_FILE_FAIL_LIMIT = 5, /* another limit of the agent, which the text names */
+	WIRE_FILE_FAIL_ABORTED = 6 /* as file_end asked */
 };
 
 enum wire_end_reason {
