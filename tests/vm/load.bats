@@ -129,14 +129,18 @@ assert_stopped_within() {
 	assert_equal "execs and processes" "$(jq -c '[.execs, .processes]' <<<"$output")" '[0,0]'
 }
 
-@test "K24: pings while 64 MiB (1 GiB at length) flow and 4 execs write small lines" {
+# bats test_tags=user
+@test "K24: of pings while 64 MiB (1 GiB at length) flow and 4 execs write small lines, 95 % take 5 ms at most (best of 3)" {
 	loadtool b make demo
-	run -0 --separate-stderr loadtool b ping 200 "$(long 1024 64)" 4
-	echo "# ${output//$'\n'/ }" >&3
-	# Figures are the bench's business; this is for a machine that does other things besides.
-	assert_between "p95 alone (us)" "$(fact idle_p95_us)" 0 20000
-	assert_between "p95 under bulk (us)" "$(fact bulk_p95_us)" 0 60000
-	assert_between "pings under bulk" "$(fact bulk_n)" 20 200000
+	# A machine that does other things besides may spoil a round, but not each of them.
+	for _ in 1 2 3; do
+		run -0 --separate-stderr loadtool b ping 200 "$(long 1024 64)" 4
+		echo "# ${output//$'\n'/ }" >&3
+		assert_between "p95 alone (us)" "$(fact idle_p95_us)" 0 20000
+		assert_between "pings under bulk" "$(fact bulk_n)" 20 200000
+		(($(fact bulk_p95_us) > 5000)) || break
+	done
+	assert_between "p95 under bulk (us)" "$(fact bulk_p95_us)" 0 5000
 }
 
 # bats test_tags=user
