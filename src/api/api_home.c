@@ -2,7 +2,7 @@
 #include "holt/home.h"
 
 #include "api/options.h"
-#include "box/cancel.h"
+#include "base/cancel.h"
 #include "box/box_home.h"
 #include "base/banned.h"
 
