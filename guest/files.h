@@ -43,6 +43,7 @@ void files_op_write(struct files *f, const struct wire_msg *m);
 void files_op_stat(struct files *f, const struct wire_msg *m);
 void files_op_mkdir(struct files *f, const struct wire_msg *m);
 void files_op_move(struct files *f, const struct wire_msg *m);
+/* files_remove.c */
 void files_op_remove(struct files *f, const struct wire_msg *m);
 /* files_search.c */
 void files_op_list(struct files *f, const struct wire_msg *m);
