@@ -114,11 +114,10 @@ static int mount_overlay(struct agent_fail *f)
 	(void)mkdir(DISK "/upper", 0755);
 	(void)mkdir(DISK "/work", 0755);
 	(void)mkdir(NEW_ROOT, 0755);
-	/* With redirects a directory of the image can be renamed. A renamed or chmodded file is
-	 * still copied whole: half of one on the disk would tie it to the image's very bytes. */
+	/* Without redirects a directory of the image could not be renamed (EXDEV). */
 	if (mount("overlay", NEW_ROOT, "overlay", 0,
 		    "lowerdir=" LOWER ",upperdir=" DISK "/upper,workdir=" DISK
-		    "/work,redirect_dir=on,metacopy=off") < 0)
+		    "/work,redirect_dir=on") < 0)
 		return fail(f, errno, "overlay", NEW_ROOT, "mount the overlay on");
 	return 0;
 }
