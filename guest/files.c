@@ -54,6 +54,9 @@ static const struct {
 	uint16_t op;
 	void (*run)(struct files *f, const struct wire_msg *m);
 } requests[] = {
+	{WIRE_OP_file_glob, files_op_glob},
+	{WIRE_OP_file_grep, files_op_grep},
+	{WIRE_OP_file_list, files_op_list},
 	{WIRE_OP_file_mkdir, files_op_mkdir},
 	{WIRE_OP_file_move, files_op_move},
 	{WIRE_OP_file_read, files_op_read},
