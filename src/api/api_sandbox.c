@@ -3,9 +3,7 @@
 
 #include "api/options.h"
 #include "api/sandbox_options.h"
-#include "base/cancel.h"
 #include "base/mem.h"
-#include "box/box_backend.h"
 #include "sandbox/contract.h"
 #include "base/banned.h"
 
@@ -51,7 +49,7 @@ int api_call_read(const holt_call_options *options, uint32_t known_flags, holt_c
 	return 0;
 }
 
-static int read_options(
+int api_sandbox_read(
 	const holt_sandbox_options *options, holt_sandbox_options *ret, holt_error **reterr)
 {
 	int r = options_read(
@@ -62,7 +60,7 @@ static int read_options(
 	return api_in_options(r, reterr);
 }
 
-static int open_sandbox(const holt_backend *backend, void *self, const holt_sandbox_options *o,
+int api_sandbox_make(const holt_backend *backend, void *self, const holt_sandbox_options *o,
 	holt_sandbox **ret, holt_error **reterr)
 {
 	const struct contract_wish wish = {.id = o->id,
@@ -73,27 +71,6 @@ static int open_sandbox(const holt_backend *backend, void *self, const holt_sand
 		.terminal_user = o->terminal_user};
 
 	return contract_open(backend, self, &wish, ret, reterr);
-}
-
-HOLT_API int holt_sandbox_open(
-	holt_box *box, const holt_sandbox_options *options, holt_sandbox **ret, holt_error **reterr)
-{
-	holt_sandbox_options o;
-	void *self = NULL;
-
-	if (!box || !ret)
-		return api_null(box ? "ret" : "box", reterr);
-	int r = read_options(options, &o, reterr);
-	if (r == 0)
-		r = box_backend_new(box, o.user, o.cwd, &self, reterr);
-	if (r < 0)
-		return r;
-	if (!o.id)
-		o.id = holt_box_id(box);
-	r = open_sandbox(&box_backend, self, &o, ret, reterr);
-	if (r < 0)
-		box_backend.close(self);
-	return r;
 }
 
 static int check_backend(const holt_backend *b, holt_error **reterr)
@@ -118,7 +95,7 @@ HOLT_API int holt_sandbox_open_backend(const holt_backend *backend, void *self,
 	if (r == 0)
 		r = check_backend(&b, reterr);
 	if (r == 0)
-		r = read_options(options, &o, reterr);
+		r = api_sandbox_read(options, &o, reterr);
 	if (r < 0)
 		return api_in_options(r, reterr);
 	if (!o.id)
@@ -127,7 +104,7 @@ HOLT_API int holt_sandbox_open_backend(const holt_backend *backend, void *self,
 		return api_in_options(
 			err_make(reterr, HOLT_EINVALID, "user and cwd are the backend's business"),
 			reterr);
-	return open_sandbox(&b, self, &o, ret, reterr);
+	return api_sandbox_make(&b, self, &o, ret, reterr);
 }
 
 HOLT_API const char *holt_sandbox_id(holt_sandbox *sandbox)

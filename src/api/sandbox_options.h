@@ -15,6 +15,12 @@ int api_in_options(int r, holt_error **reterr);
 /* 0 is the default of ten minutes. */
 holt_call api_call(uint64_t timeout_ms, holt_cancel *cancel);
 
+/* holt_sandbox_options, read and checked, and a sandbox made with them. */
+int api_sandbox_read(
+	const holt_sandbox_options *options, holt_sandbox_options *ret, holt_error **reterr);
+int api_sandbox_make(const holt_backend *backend, void *self, const holt_sandbox_options *options,
+	holt_sandbox **ret, holt_error **reterr);
+
 /* -HOLT_EINVALID for a flag that is not @known. */
 int api_check_flags(uint32_t flags, uint32_t known, holt_error **reterr);
 
