@@ -41,6 +41,11 @@ HOLT_API void holt_cancel_trigger(holt_cancel *cancel)
 	cancel_trigger(cancel);
 }
 
+HOLT_API int holt_cancel_triggered(const holt_cancel *cancel)
+{
+	return cancel_fired(cancel);
+}
+
 HOLT_API void holt_cancel_free(holt_cancel *cancel)
 {
 	cancel_free(cancel);
