@@ -45,6 +45,7 @@ extern const struct cli_verb verb_rename;
 extern const struct cli_verb verb_restart;
 extern const struct cli_verb verb_rm;
 extern const struct cli_verb verb_run;
+extern const struct cli_verb verb_sandbox;
 extern const struct cli_verb verb_start;
 extern const struct cli_verb verb_stats;
 extern const struct cli_verb verb_stop;
