@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "box/guest_error.h"
 #include "base/banned.h"
 
 /* One line with a path of 1 KiB in it twice, each byte perhaps escaped to four. */
@@ -33,34 +34,10 @@ int box_builtin_start(struct session *s, const char *const *argv, bool stdin_str
 	return r;
 }
 
+/* What a copy finds in its way is a mistake like others. */
 static int code_of(uint64_t errnum)
 {
-	switch (errnum) {
-	case ENOENT:
-		return HOLT_ENOT_FOUND;
-	case EACCES:
-	case EPERM:
-	case EROFS:
-		return HOLT_EDENIED;
-	case ENOSPC:
-	case EDQUOT:
-	case EFBIG:
-	case E2BIG:
-	case EMLINK:
-		return HOLT_ELIMIT;
-	case EINVAL:
-	case ENOTDIR:
-	case EISDIR:
-	case EEXIST:
-	case ENOTEMPTY:
-	case ELOOP:
-	case ENAMETOOLONG:
-	case EBADMSG:
-	case EPROTO:
-		return HOLT_EINVALID;
-	default:
-		return HOLT_EIO;
-	}
+	return errnum == EEXIST ? HOLT_EINVALID : guest_errno_code(errnum);
 }
 
 static const char *hint_of(int code)
