@@ -3,7 +3,7 @@
  * holt sandbox: commands, files and searches in a box, as an agent wants them. A call that is
  * interrupted needs no care here: when this process ends, the box ends what it did for it.
  */
-#include "sandbox.h"
+#include "sandbox_verbs.h"
 
 #include <stdio.h>
 #include <string.h>

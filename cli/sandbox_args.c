@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of holt sandbox: one table of all, of which each verb offers some. They may stand
  * anywhere in front of "--". */
-#include "sandbox.h"
+#include "sandbox_verbs.h"
 
 #include <errno.h>
 #include <getopt.h>

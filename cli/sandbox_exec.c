@@ -5,7 +5,7 @@
  */
 #include "exec_args.h"
 #include "guest_stream.h"
-#include "sandbox.h"
+#include "sandbox_verbs.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -213,4 +213,4 @@ const char sandbox_exec_help[] =
 	"                      and more\n"
 	"      --text          print one text: output, then what is to be said of the "
 	"end\n" SANDBOX_COMMON_HELP "Example:\n"
-	"  holt sandbox exec --timeout 2s web 'ls -l | wc -l'\n";
+	"  holt sandbox exec --timeout 2s web 'cd work && make 2>&1 | tail'\n";

@@ -2,7 +2,7 @@
 /* holt sandbox: files. Content comes from stdin and goes to stdout piece by piece, so it may be of
  * any size. */
 #include "guest_stream.h"
-#include "sandbox.h"
+#include "sandbox_verbs.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -200,8 +200,8 @@ int sandbox_stat(holt_sandbox *sandbox, const struct sandbox_args *a, holt_error
 
 const char sandbox_read_help[] =
 	"Usage: holt sandbox read [OPTIONS] BOX PATH\n\n"
-	"Prints a regular file, byte for byte. A terminal gets control characters as \\xHH.\n"
-	"A line ends with a line feed and with nothing else.\n\n"
+	"Prints a regular file, byte for byte; a terminal gets control characters as\n"
+	"\\xHH. A line ends with a line feed and with nothing else.\n\n"
 	"Options:\n"
 	"      --lines N:M     lines N to M only, without the last one's end; N:, :M, "
 	"N\n" SANDBOX_COMMON_HELP "Example:\n"
@@ -242,8 +242,8 @@ const char sandbox_append_help[] =
 
 const char sandbox_stat_help[] =
 	"Usage: holt sandbox stat [OPTIONS] BOX PATH\n\n"
-	"Prints type, mode, uid, gid, size in bytes and time of modification of a file, in\n"
-	"one line. Types are file, directory, symlink, fifo, socket, char and block.\n\n"
+	"Prints type, mode, uid, gid, size in bytes and time of modification in one line.\n"
+	"Types are file, directory, symlink, fifo, socket, char and block.\n\n"
 	"Options:\n"
 	"      --json          print a JSON object\n"
 	"  -P, --no-follow     look at a symbolic link itself\n" SANDBOX_COMMON_HELP "Example:\n"

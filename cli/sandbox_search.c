@@ -4,7 +4,7 @@
  * small; where a search fails midway a JSON document stays without its end. As text, a path is one
  * line: on a terminal escaped, else its bytes, which -0 ends by NUL instead.
  */
-#include "sandbox.h"
+#include "sandbox_verbs.h"
 
 #include <errno.h>
 #include <string.h>
@@ -227,8 +227,8 @@ const char sandbox_list_help[] =
 const char sandbox_glob_help[] =
 	"Usage: holt sandbox glob [OPTIONS] BOX ROOT PATTERN\n\n"
 	"Finds files beneath ROOT, one path a line. A PATTERN without '/' is for names at\n"
-	"any depth, one with '/' for paths from the root; ** is any number of directories.\n"
-	"What 'holt sandbox ls' leaves out is not found either.\n\n"
+	"any depth, one with '/' for paths from ROOT, where ** is any number of\n"
+	"directories. What 'holt sandbox ls' leaves out is not found either.\n\n"
 	"Options:\n"
 	"      --dirs          find directories, too\n"
 	"      --json          print a JSON object with paths and truncated\n"
@@ -244,7 +244,7 @@ const char sandbox_grep_help[] =
 	"Options:\n"
 	"      --case-sensitive\n"
 	"                      case counts\n"
-	"      --glob G        only files that 'holt sandbox glob' finds with this pattern\n"
+	"      --glob G        only files that 'holt sandbox glob' finds with this\n"
 	"      --json          print a JSON object with matches, truncated and skipped\n"
 	"      --literal       PATTERN is text\n"
 	"      --max-results N cut there (100)\n"

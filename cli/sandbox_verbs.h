@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLI_SANDBOX_H
-#define CLI_SANDBOX_H
+#ifndef CLI_SANDBOX_VERBS_H
+#define CLI_SANDBOX_VERBS_H
 
 #include "subverbs.h"
 
