@@ -198,6 +198,18 @@ HOLT_API int holt_cancel_new(holt_cancel **ret, holt_error **reterr);
 HOLT_API void holt_cancel_trigger(holt_cancel *cancel);
 
 /**
+ * holt_cancel_triggered - tell whether a token was triggered, for code that cannot give it on.
+ * @cancel: a token; NULL was never triggered.
+ *
+ * Returns: 1 or 0.
+ * Ownership: nothing changes hands.
+ * Threads: any thread.
+ * Blocks: never.
+ * Since: 0.1
+ */
+HOLT_API int holt_cancel_triggered(const holt_cancel *cancel);
+
+/**
  * holt_cancel_free - free a token.
  * @cancel: a token that no running call uses any more, or NULL.
  *

@@ -223,7 +223,8 @@ HOLT_API int holt_sandbox_read_to(holt_sandbox *sandbox, const char *path,
  * holt_sandbox_download - read a file beneath the user-data directory, of at most
  * HOLT_DOWNLOAD_BYTES_MAX bytes.
  * @sandbox: a sandbox; must not be NULL.
- * @path: likewise; must not be NULL. Slashes in front do not matter.
+ * @path: likewise; must not be NULL. Slashes in front do not matter: "mnt/user-data/x" is
+ * "/mnt/user-data/x", whatever the working directory.
  * @options: may be NULL.
  * @ret: receives the bytes, with a NUL behind them; must not be NULL.
  * @ret_len: receives their number; must not be NULL.

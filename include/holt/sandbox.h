@@ -20,7 +20,6 @@
 extern "C" {
 #endif
 
-typedef struct holt_sandbox holt_sandbox;
 typedef struct holt_command holt_command;
 
 #define HOLT_SANDBOX_TIMEOUT_MS_DEFAULT 600000u
@@ -164,7 +163,7 @@ HOLT_API void holt_sandbox_free(holt_sandbox *sandbox);
  * HOLT_EXIT_TIMED_OUT, with the output so far); -HOLT_EINVALID for a variable without a POSIX name,
  * also on a closed sandbox; -HOLT_ENOT_FOUND where the image has no shell; -HOLT_ECLOSED,
  * -HOLT_ECANCELLED, -HOLT_EGUEST_LOST, -HOLT_EBUSY for a paused box, -HOLT_ELIMIT,
- * -HOLT_ENO_MEMORY.
+ * -HOLT_ETIMEOUT where the sandbox does not answer, -HOLT_ENO_MEMORY.
  * Ownership: the caller frees *@ret with holt_command_free.
  * Threads: any thread.
  * Blocks: until the command has ended, at most its time-out and 1 s.
@@ -277,8 +276,8 @@ HOLT_API int holt_error_failure(const holt_error *error);
  * @ret: receives the text, NUL-terminated; must not be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
- * For a terminal failure the text holds "vsock disconnected", for a retryable one "retry later",
- * for no other one of these.
+ * For a terminal failure the text holds "vsock disconnected", for a retryable one "retry later".
+ * Neither is added to any other.
  *
  * Returns: 0; -HOLT_EINVALID, -HOLT_ENO_MEMORY.
  * Ownership: the caller frees *@ret with holt_free.

@@ -15,6 +15,8 @@
 extern "C" {
 #endif
 
+typedef struct holt_sandbox holt_sandbox;
+
 enum holt_stream { HOLT_STDOUT = 1, HOLT_STDERR = 2 };
 
 enum holt_exit_flags {

@@ -11,7 +11,6 @@
 
 #define ROWS_DEFAULT        24
 #define COLS_DEFAULT        80
-#define EXIT_CODE_TIMEOUT   124
 #define EXIT_CODE_HOLT      125
 #define EXIT_CODE_NOT_EXEC  126
 #define EXIT_CODE_NOT_FOUND 127
@@ -63,22 +62,9 @@ int exec_wish_read(const holt_exec_options *options, struct exec_wish *ret, holt
 	return 0;
 }
 
-/* What an exec finds as its own: what the box's program has, else what the image says. */
-static struct image_config surroundings(const struct box_record *rec)
-{
-	struct image_config c = rec->config;
-
-	if (rec->has_program) {
-		c.env = rec->program.env;
-		c.working_dir = rec->program.cwd;
-		c.user = rec->program.user;
-	}
-	return c;
-}
-
 static int start(holt_box *box, const struct exec_wish *w, holt_exec **ret, holt_error **reterr)
 {
-	const struct image_config own = surroundings(&box->rec);
+	const struct image_config own = box_record_surroundings(&box->rec);
 	struct process process = {0};
 	struct session *session = NULL;
 	int r = process_build(&own, box->rec.hostname, &w->wish, &process, reterr);
@@ -178,21 +164,11 @@ HOLT_API int holt_exec_signal(holt_exec *exec, int signal_nr)
 	return exec_signal(exec, (uint32_t)signal_nr);
 }
 
-/* From the guest's words to the shell's. */
 static int fill_exit(const struct exec_result *result, holt_exit *ret, holt_error **reterr)
 {
-	holt_exit e = {.duration_us = result->duration_us};
+	holt_exit e;
 
-	e.signal = result->signaled ? (int32_t)result->code : 0;
-	e.code = result->signaled ? 128 + e.signal : (int32_t)(result->code & 255);
-	if (result->flags & WIRE_EXIT_TIMED_OUT) {
-		e.code = EXIT_CODE_TIMEOUT;
-		e.flags |= HOLT_EXIT_TIMED_OUT;
-	}
-	if (result->flags & WIRE_EXIT_OOM)
-		e.flags |= HOLT_EXIT_OOM;
-	if (result->flags & WIRE_EXIT_LEFT)
-		e.flags |= HOLT_EXIT_OUTPUT_LEFT;
+	exec_tell_exit(result, &e);
 	return options_write(ret, &e, sizeof e, sizeof e, "holt_exit", reterr);
 }
 
@@ -234,7 +210,7 @@ HOLT_API int holt_error_exit_code(const holt_error *error)
 	if (exec && holt_error_code(error) == HOLT_EDENIED)
 		return EXIT_CODE_NOT_EXEC;
 	if (exec && holt_error_code(error) == HOLT_ETIMEOUT)
-		return EXIT_CODE_TIMEOUT;
+		return EXEC_CODE_TIMEOUT;
 	return EXIT_CODE_HOLT;
 }
 

@@ -2,7 +2,7 @@
 #include "holt/home.h"
 
 #include "api/options.h"
-#include "box/cancel.h"
+#include "base/cancel.h"
 #include "box/box_home.h"
 #include "base/banned.h"
 
@@ -39,6 +39,11 @@ HOLT_API int holt_cancel_new(holt_cancel **ret, holt_error **reterr)
 HOLT_API void holt_cancel_trigger(holt_cancel *cancel)
 {
 	cancel_trigger(cancel);
+}
+
+HOLT_API int holt_cancel_triggered(const holt_cancel *cancel)
+{
+	return cancel_fired(cancel);
 }
 
 HOLT_API void holt_cancel_free(holt_cancel *cancel)

@@ -6,7 +6,7 @@
 #include "api/options.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "box/cancel.h"
+#include "base/cancel.h"
 #include "box/box_home.h"
 #include "box/template_image.h"
 #include "image/images.h"

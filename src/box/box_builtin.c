@@ -9,58 +9,47 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "box/guest_error.h"
 #include "base/banned.h"
 
 /* One line with a path of 1 KiB in it twice, each byte perhaps escaped to four. */
 #define BUILTIN_LINE_MAX 16384u
 
-int box_builtin_start(struct session *s, const char *const *argv, bool stdin_stream,
-	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr)
+int box_builtin_start_as(struct session *s, const struct box_builtin *b, holt_cancel *cancel,
+	struct holt_exec **ret, holt_error **reterr)
 {
-	char cwd[] = "/";
-	char user[] = ""; /* root */
 	char *env[] = {NULL};
-	const struct process p = {.argv = strv_dup(argv),
+	struct process p = {.argv = strv_dup(b->argv),
 		.env = env,
-		.cwd = cwd,
-		.user = user,
-		.flags = WIRE_EXEC_BUILTIN | (stdin_stream ? WIRE_EXEC_STDIN : 0)};
+		.cwd = str_dup(b->cwd),
+		.user = str_dup(b->user),
+		.flags = WIRE_EXEC_BUILTIN | b->flags};
+	const int r = !p.argv || !p.cwd || !p.user
+			      ? err_nomem(reterr)
+			      : exec_start_within(s, &p, b->start_ms, cancel, ret, reterr);
 
-	if (!p.argv)
-		return err_nomem(reterr);
-	const int r = exec_start(s, &p, cancel, ret, reterr);
 	strv_free(p.argv);
+	mem_free(p.cwd);
+	mem_free(p.user);
 	return r;
 }
 
+int box_builtin_start(struct session *s, const char *const *argv, bool stdin_stream,
+	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr)
+{
+	const struct box_builtin b = {.argv = argv,
+		.user = "",
+		.cwd = "/",
+		.flags = stdin_stream ? WIRE_EXEC_STDIN : 0,
+		.start_ms = HOLT_FOREVER};
+
+	return box_builtin_start_as(s, &b, cancel, ret, reterr);
+}
+
+/* What a copy finds in its way is a mistake like others. */
 static int code_of(uint64_t errnum)
 {
-	switch (errnum) {
-	case ENOENT:
-		return HOLT_ENOT_FOUND;
-	case EACCES:
-	case EPERM:
-	case EROFS:
-		return HOLT_EDENIED;
-	case ENOSPC:
-	case EDQUOT:
-	case EFBIG:
-	case E2BIG:
-	case EMLINK:
-		return HOLT_ELIMIT;
-	case EINVAL:
-	case ENOTDIR:
-	case EISDIR:
-	case EEXIST:
-	case ENOTEMPTY:
-	case ELOOP:
-	case ENAMETOOLONG:
-	case EBADMSG:
-	case EPROTO:
-		return HOLT_EINVALID;
-	default:
-		return HOLT_EIO;
-	}
+	return errnum == EEXIST ? HOLT_EINVALID : guest_errno_code(errnum);
 }
 
 static const char *hint_of(int code)

@@ -2,7 +2,7 @@
 #ifndef BOX_BOX_COPY_H
 #define BOX_BOX_COPY_H
 
-#include "box/cancel.h"
+#include "base/cancel.h"
 #include "box/session.h"
 
 /* Copying between host and box. Public face, with the rules: holt/files.h. */

@@ -193,19 +193,21 @@ static int wait_change(
 }
 
 /* The same while the guest owes the answer to a start. */
-static int wait_start(struct holt_exec *e, uint64_t deadline_ms, holt_error **reterr)
+static int wait_start(
+	struct holt_exec *e, uint64_t deadline_ms, uint64_t start_ms, holt_error **reterr)
 {
 	const int r = session_cond_wait(e->session, &e->cond, deadline_ms, e->cancel);
 
 	if (r == 0)
 		return 0;
-	(void)err_make(reterr, -r,
-		r == -HOLT_ECANCELLED ? "starting the program was cancelled"
-				      : "the guest did not answer within %d ms",
-		EXEC_START_MS);
+	if (r == -HOLT_ECANCELLED)
+		(void)err_make(reterr, -r, "starting the program was cancelled");
+	else
+		(void)err_make(reterr, -r, "the guest did not answer within %llu ms",
+			(unsigned long long)start_ms);
 	err_stage(reterr, "agent");
 	err_object(reterr, session_box_id(e->session));
-	if (r == -HOLT_ETIMEOUT)
+	if (r == -HOLT_ETIMEOUT && start_ms == EXEC_START_MS)
 		err_hint(reterr,
 			"the guest is overloaded or its agent was taken over; close the box");
 	return r;
@@ -274,8 +276,8 @@ static int send_attach(struct holt_exec *e, uint32_t number, holt_error **reterr
 }
 
 /* A new program, or without one the kept exec of that @number. */
-static int start_locked(
-	struct holt_exec *e, const struct process *p, uint32_t number, holt_error **reterr)
+static int start_locked(struct holt_exec *e, const struct process *p, uint32_t number,
+	uint64_t start_ms, holt_error **reterr)
 {
 	int r = session_stream_add(e->session, &e->stream);
 
@@ -283,10 +285,10 @@ static int start_locked(
 		return lost_error(e, reterr);
 	if (r < 0)
 		return err_nomem(reterr);
-	const uint64_t deadline_ms = session_deadline(EXEC_START_MS);
+	const uint64_t deadline_ms = session_deadline(start_ms);
 	r = p ? send_exec(e, p, reterr) : send_attach(e, number, reterr);
 	while (r == 0 && e->state == EXEC_STARTING)
-		r = wait_start(e, deadline_ms, reterr);
+		r = wait_start(e, deadline_ms, start_ms, reterr);
 	if (r < 0)
 		return r;
 	if (e->failure)
@@ -294,7 +296,7 @@ static int start_locked(
 	return e->state == EXEC_LOST ? lost_error(e, reterr) : 0;
 }
 
-static int open_exec(struct session *s, const struct process *p, uint32_t number,
+static int open_exec(struct session *s, const struct process *p, uint32_t number, uint64_t start_ms,
 	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr)
 {
 	struct holt_exec *e = mem_zalloc(sizeof *e);
@@ -314,7 +316,7 @@ static int open_exec(struct session *s, const struct process *p, uint32_t number
 	e->out[0].data = e->out[1].data = BUF_INIT(EXEC_WINDOW);
 	session_cond_init(&e->cond);
 	enter(e, &waiter);
-	const int r = start_locked(e, p, number, reterr);
+	const int r = start_locked(e, p, number, start_ms, reterr);
 	leave(e, &waiter);
 	if (r < 0) {
 		err_stage(reterr, "exec");
@@ -331,13 +333,21 @@ static int open_exec(struct session *s, const struct process *p, uint32_t number
 int exec_start(struct session *s, const struct process *p, holt_cancel *cancel,
 	struct holt_exec **ret, holt_error **reterr)
 {
-	return open_exec(s, p, 0, cancel, ret, reterr);
+	return open_exec(s, p, 0, EXEC_START_MS, cancel, ret, reterr);
+}
+
+int exec_start_within(struct session *s, const struct process *p, uint64_t timeout_ms,
+	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr)
+{
+	const uint64_t start_ms = timeout_ms < EXEC_START_MS ? timeout_ms : EXEC_START_MS;
+
+	return open_exec(s, p, 0, start_ms, cancel, ret, reterr);
 }
 
 int exec_attach(struct session *s, uint32_t number, holt_cancel *cancel, struct holt_exec **ret,
 	holt_error **reterr)
 {
-	return open_exec(s, NULL, number, cancel, ret, reterr);
+	return open_exec(s, NULL, number, EXEC_START_MS, cancel, ret, reterr);
 }
 
 uint32_t exec_number(const struct holt_exec *e)
@@ -348,6 +358,21 @@ uint32_t exec_number(const struct holt_exec *e)
 bool exec_attached(const struct holt_exec *e)
 {
 	return e->attached;
+}
+
+bool exec_runs(struct holt_exec *e)
+{
+	session_lock(e->session);
+	const bool runs = e->state == EXEC_STARTING || e->state == EXEC_RUNNING;
+	session_unlock(e->session);
+	return runs;
+}
+
+void exec_set_cancel(struct holt_exec *e, holt_cancel *cancel)
+{
+	session_lock(e->session);
+	e->cancel = cancel;
+	session_unlock(e->session);
 }
 
 uint64_t exec_gap(struct holt_exec *e, enum wire_channel channel)
@@ -420,6 +445,42 @@ int exec_read(struct holt_exec *e, enum wire_channel channel, void *data, size_t
 	enter(e, &waiter);
 	const int r = read_locked(e, channel, data, size, deadline_ms, ret_len, reterr);
 	leave(e, &waiter);
+	return r;
+}
+
+static unsigned ready_locked(const struct holt_exec *e, unsigned channels)
+{
+	unsigned ready = 0;
+
+	if (e->state == EXEC_LOST)
+		return channels;
+	if (e->in_credit > 0 || e->in_closed || e->state == EXEC_ENDED)
+		ready |= EXEC_READY(WIRE_STDIN);
+	for (unsigned i = WIRE_STDOUT; i <= WIRE_STDERR; i++) {
+		const struct output *o = &e->out[i - 1];
+
+		if (o->data.len > o->off || o->eof)
+			ready |= EXEC_READY(i);
+	}
+	return ready & channels;
+}
+
+int exec_poll(struct holt_exec *e, unsigned channels, uint64_t timeout_ms, unsigned *ret_ready,
+	holt_error **reterr)
+{
+	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	struct cancel_waiter waiter;
+	int r = 0;
+
+	enter(e, &waiter);
+	unsigned ready = ready_locked(e, channels);
+	while (!ready && r == 0 && timeout_ms > 0) {
+		r = wait_change(e, deadline_ms, "waiting for the program", reterr);
+		ready = ready_locked(e, channels);
+	}
+	leave(e, &waiter);
+	if (r == 0)
+		*ret_ready = ready;
 	return r;
 }
 
@@ -539,6 +600,21 @@ int exec_wait(
 	const int r = wait_locked(e, deadline_ms, ret, reterr);
 	leave(e, &waiter);
 	return r;
+}
+
+void exec_tell_exit(const struct exec_result *result, holt_exit *ret)
+{
+	*ret = (holt_exit){.struct_size = sizeof *ret, .duration_us = result->duration_us};
+	ret->signal = result->signaled ? (int32_t)result->code : 0;
+	ret->code = result->signaled ? 128 + ret->signal : (int32_t)(result->code & 255);
+	if (result->flags & WIRE_EXIT_TIMED_OUT) {
+		ret->code = EXEC_CODE_TIMEOUT;
+		ret->flags |= HOLT_EXIT_TIMED_OUT;
+	}
+	if (result->flags & WIRE_EXIT_OOM)
+		ret->flags |= HOLT_EXIT_OOM;
+	if (result->flags & WIRE_EXIT_LEFT)
+		ret->flags |= HOLT_EXIT_OUTPUT_LEFT;
 }
 
 void exec_leave(struct holt_exec *e)

@@ -2,7 +2,7 @@
 #ifndef BOX_BOX_LOG_H
 #define BOX_BOX_LOG_H
 
-#include "box/cancel.h"
+#include "base/cancel.h"
 #include "wire/wire.h"
 
 /*

@@ -239,3 +239,15 @@ void box_record_done(struct box_record *r)
 	process_done(&r->program);
 	*r = (struct box_record){0};
 }
+
+struct image_config box_record_surroundings(const struct box_record *r)
+{
+	struct image_config c = r->config;
+
+	if (r->has_program) {
+		c.env = r->program.env;
+		c.working_dir = r->program.cwd;
+		c.user = r->program.user;
+	}
+	return c;
+}

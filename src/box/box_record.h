@@ -33,5 +33,8 @@ struct box_record {
 json_t *box_record_json(const struct box_record *r);
 int box_record_parse(const char *text, struct box_record *ret, holt_error **reterr);
 void box_record_done(struct box_record *r);
+/* What a command of the box finds as its own: what the box's program has, else what the image says.
+ * Borrows from @r. */
+struct image_config box_record_surroundings(const struct box_record *r);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef BOX_EVENT_LOG_H
 #define BOX_EVENT_LOG_H
 
-#include "box/cancel.h"
+#include "base/cancel.h"
 #include "base/json.h"
 
 /*

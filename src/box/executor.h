@@ -2,7 +2,7 @@
 #ifndef BOX_EXECUTOR_H
 #define BOX_EXECUTOR_H
 
-#include "box/cancel.h"
+#include "base/cancel.h"
 
 #include <stdint.h>
 

@@ -341,18 +341,33 @@ static int why_closed(struct holt_box *b, holt_error *closed, holt_error **reter
 	return session_why(last, reterr);
 }
 
-int box_connect(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
+/* @reach_ms for the keeper, @ready_ms for the box. */
+static int connect_within(struct holt_box *b, uint64_t reach_ms, uint64_t ready_ms,
+	holt_cancel *cancel, struct session **ret, holt_error **reterr)
 {
 	struct session *s = NULL;
 	struct session_ready unused;
 	auto_error error = NULL;
-	int r = box_reach(b, timeout_ms, &s, &error);
+	int r = box_reach(b, reach_ms, &s, &error);
 
 	if (r < 0)
 		return r == -HOLT_ECLOSED ? why_closed(b, take_ptr(error), reterr)
 					  : err_take(reterr, take_ptr(error));
-	r = session_wait_ready(s, CONNECT_TIMEOUT_MS, NULL, &unused, reterr);
+	r = session_wait_ready(s, ready_ms, cancel, &unused, reterr);
 	if (r == 0)
 		*ret = s;
 	return r;
+}
+
+int box_connect(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
+{
+	return connect_within(b, timeout_ms, CONNECT_TIMEOUT_MS, NULL, ret, reterr);
+}
+
+int box_connect_within(struct holt_box *b, uint64_t timeout_ms, holt_cancel *cancel,
+	struct session **ret, holt_error **reterr)
+{
+	const uint64_t ready_ms = timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms : CONNECT_TIMEOUT_MS;
+
+	return connect_within(b, timeout_ms, ready_ms, cancel, ret, reterr);
 }

@@ -89,6 +89,9 @@ void box_await_refill(struct holt_box *b);
 int box_reach(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr);
 /* The same of a box that takes commands; waits for one that is starting, at most 30 s. */
 int box_connect(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr);
+/* The same in at most @timeout_ms for either of both. */
+int box_connect_within(struct holt_box *b, uint64_t timeout_ms, holt_cancel *cancel,
+	struct session **ret, holt_error **reterr);
 
 /* keeper_door.c: connect to the keeper of the box in @boxes, which is waited for at most
  * @timeout_ms, or end one that does not listen. */

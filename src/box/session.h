@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 #include "base/hash.h"
-#include "box/cancel.h"
+#include "base/cancel.h"
 #include "box/channel.h"
 #include "box/loop.h"
 

@@ -128,13 +128,15 @@ static inline void fuzz_stream(
 	free(buf);
 }
 
-/* The first byte chooses: bit 0 the lane, bit 1 which of the two sides reads. */
+/* The first byte chooses: bits 0 and 2 the lane, bit 1 which of the two sides reads. */
 static inline void fuzz_wire(enum wire_side a, enum wire_side b, const uint8_t *data, size_t size)
 {
 	if (size == 0)
 		return;
-	fuzz_stream(
-		data[0] & 2 ? b : a, data[0] & 1 ? WIRE_BULK : WIRE_CONTROL, data + 1, size - 1);
+	const enum wire_lane lane = data[0] & 4   ? WIRE_FILES
+				    : data[0] & 1 ? WIRE_BULK
+						  : WIRE_CONTROL;
+	fuzz_stream(data[0] & 2 ? b : a, lane, data + 1, size - 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -72,6 +72,30 @@ static const struct wire_msg samples[] = {
 	MSG(kill, 9, .signo = 2),
 	MSG(pause, 9, .on = 1),
 	MSG(detach, 9, .flags = 0x01020304),
+	MSG(file_read, 0, .first_line = 2, .last_line = 0x0102030405060708, .max_bytes = 3,
+		.path = STR("/a\xff\n")),
+	MSG(file_write, 0, .flags = WIRE_WRITE_PARENTS, .path = STR("b")),
+	MSG(file_stat, 0, .flags = WIRE_STAT_FOLLOW, .path = STR("/c")),
+	MSG(file_mkdir, 0, .flags = WIRE_MKDIR_PARENTS, .path = STR("/d")),
+	MSG(file_move, 0, .flags = WIRE_MOVE_NOREPLACE, .from = STR("/e"), .to = STR("/f/g")),
+	MSG(file_remove, 0, .flags = WIRE_REMOVE_FORCE, .path = STR("/h")),
+	MSG(file_list, 0, .max_depth = 2, .max_results = 0x0102030405060708, .root = STR("/i"),
+		.ignore = STRS(".git\0*.log\0", 2)),
+	MSG(file_glob, 0, .flags = WIRE_GLOB_DIRS, .max_results = 200, .root = STR("/j"),
+		.pattern = STR("**/*.c"), .ignore = STRS("build\0", 1)),
+	MSG(file_grep, 0, .flags = WIRE_GREP_LITERAL, .max_results = 100, .line_max = 801,
+		.step_limit = 1000000, .time_ms = 0x0102030405060708, .root = STR("/k"),
+		.pattern = STR("a\0b"), .glob = STR("*.h"), .ignore = STRS("tmp\0", 1)),
+	MSG(file_data, 0, .bytes = STR("\0\x04\xff")),
+	MSG(file_end, 0, .abort_ = 1),
+	MSG(file_info, 0, .type = WIRE_FILE_SYMLINK, .mode = 0777, .uid = 1000, .gid = 1001,
+		.size = 0x0102030405060708, .mtime_ns = 1700000000123456789, .target = STR("l")),
+	MSG(file_entry, 0, .type = WIRE_FILE_REGULAR, .path = STR("m/n")),
+	MSG(file_match, 0, .line = 7, .line_len = 0x0102030405060708, .path = STR("o"),
+		.text = STR("text\0")),
+	MSG(file_done, 0, .truncated = 1, .searched = 2, .skipped = 0x0102030405060708),
+	MSG(file_fail, 0, .class_ = WIRE_FILE_FAIL_STEPS, .errnum = 2, .stage = STR("grep"),
+		.object = STR("/p"), .text = STR("no")),
 };
 #define N_SAMPLES ((int)(sizeof(samples) / sizeof(samples[0])))
 
@@ -89,6 +113,16 @@ static enum wire_side side_of(const struct wire_msg *m)
 	case WIRE_OP_signal:
 	case WIRE_OP_credit: /* the sample grants stdout */
 	case WIRE_OP_resize:
+	case WIRE_OP_file_read:
+	case WIRE_OP_file_write:
+	case WIRE_OP_file_stat:
+	case WIRE_OP_file_mkdir:
+	case WIRE_OP_file_move:
+	case WIRE_OP_file_remove:
+	case WIRE_OP_file_list:
+	case WIRE_OP_file_glob:
+	case WIRE_OP_file_grep:
+	case WIRE_OP_file_end:
 		return WIRE_AS_GUEST;
 	case WIRE_OP_attach:
 	case WIRE_OP_leave:
@@ -272,6 +306,22 @@ static const struct {
 	{WIRE_OP_kill, "k"},
 	{WIRE_OP_pause, "k"},
 	{WIRE_OP_detach, "k"},
+	{WIRE_OP_file_read, "gk"},
+	{WIRE_OP_file_write, "gk"},
+	{WIRE_OP_file_stat, "gk"},
+	{WIRE_OP_file_mkdir, "gk"},
+	{WIRE_OP_file_move, "gk"},
+	{WIRE_OP_file_remove, "gk"},
+	{WIRE_OP_file_list, "gk"},
+	{WIRE_OP_file_glob, "gk"},
+	{WIRE_OP_file_grep, "gk"},
+	{WIRE_OP_file_data, "hgck"},
+	{WIRE_OP_file_end, "gk"},
+	{WIRE_OP_file_info, "hc"},
+	{WIRE_OP_file_entry, "hc"},
+	{WIRE_OP_file_match, "hc"},
+	{WIRE_OP_file_done, "hc"},
+	{WIRE_OP_file_fail, "hc"},
 };
 
 START_TEST(directions)
@@ -370,6 +420,58 @@ START_TEST(bad_fields)
 }
 END_TEST
 
+/* Messages about files: paths are not empty and have no NUL, but for the root of a result. */
+START_TEST(bad_file_fields)
+{
+	static const struct wire_msg bad[] = {
+		MSG(file_read, 1, .path = STR("/a")), /* they have no stream */
+		MSG(file_done, 1, .searched = 1),
+		MSG(file_read, 0, .first_line = 1),
+		MSG(file_read, 0, .path = STR("a\0b")),
+		MSG(file_write, 0, .path = STR("\0")),
+		MSG(file_stat, 0, .flags = 0),
+		MSG(file_mkdir, 0, .path = STR("a\0")),
+		MSG(file_move, 0, .from = STR("a")),
+		MSG(file_move, 0, .to = STR("a")),
+		MSG(file_move, 0, .from = STR("a"), .to = STR("\0a")),
+		MSG(file_remove, 0, .path = STR("")),
+		MSG(file_list, 0, .max_depth = 1),
+		MSG(file_list, 0, .root = STR("/"), .ignore = STRS("x", 1)),
+		MSG(file_glob, 0, .root = STR("/")),
+		MSG(file_glob, 0, .pattern = STR("*")),
+		MSG(file_glob, 0, .root = STR("/"), .pattern = STR("*\0")),
+		MSG(file_grep, 0, .pattern = STR("x")),
+		MSG(file_grep, 0, .root = STR("/"), .pattern = STR("x"), .glob = STR("a\0b")),
+		MSG(file_data, 0, .bytes = STR("")),
+		MSG(file_end, 0, .abort_ = 2),
+		MSG(file_info, 0, .type = 0),
+		MSG(file_info, 0, .type = WIRE_FILE_BLOCK + 1),
+		MSG(file_entry, 0, .type = 0, .path = STR("a")),
+		MSG(file_entry, 0, .type = WIRE_FILE_REGULAR, .path = STR("a\0b")),
+		MSG(file_match, 0, .line = 0, .path = STR("a")),
+		MSG(file_match, 0, .line = 1, .path = STR("\0")),
+		MSG(file_match, 0, .line = 1, .line_len = 2, .path = STR("a"), .text = STR("abc")),
+		MSG(file_done, 0, .truncated = 2),
+	};
+	static const struct wire_msg good[] = {
+		MSG(file_entry, 0, .type = WIRE_FILE_DIRECTORY),
+		MSG(file_match, 0, .line = 1, .line_len = 3, .text = STR("a\0b")),
+		MSG(file_grep, 0, .root = STR("/"), .pattern = STR("\0")),
+		MSG(file_info, 0, .type = WIRE_FILE_BLOCK),
+	};
+	uint8_t buf[FRAME_MAX];
+	size_t len = 0;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(wire_encode(&bad[i], buf, sizeof(buf), &len) == WIRE_BAD_FIELD,
+			"row %zu", i);
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		len = encode(&good[i], buf);
+		ck_assert_int_eq(judge(&good[i], buf, len), WIRE_OK);
+	}
+}
+END_TEST
+
 /* The same lists, as bytes that only a hostile peer sends. */
 START_TEST(bad_lists)
 {
@@ -421,13 +523,20 @@ START_TEST(flags_are_single_bits)
 	static const uint32_t signal_flags[] = {
 		WIRE_SIGNAL_ALL, WIRE_SIGNAL_HANGUP, WIRE_SIGNAL_LEADER};
 	static const uint32_t exit_flags[] = {WIRE_EXIT_TIMED_OUT, WIRE_EXIT_OOM, WIRE_EXIT_LEFT};
+	static const uint32_t write_flags[] = {
+		WIRE_WRITE_APPEND, WIRE_WRITE_PARENTS, WIRE_WRITE_EXCLUSIVE};
+	static const uint32_t remove_flags[] = {WIRE_REMOVE_RECURSIVE, WIRE_REMOVE_FORCE};
+	static const uint32_t grep_flags[] = {WIRE_GREP_LITERAL, WIRE_GREP_CASE};
 
 	check_bits(guest_flags, 4, WIRE_EXEC_FLAGS_ALL);
 	check_bits(keeper_flags, 2, WIRE_EXEC_KEEP | WIRE_EXEC_MAIN);
 	/* The keeper's lie above all that an agent may know one day. */
 	ck_assert_uint_gt(WIRE_EXEC_KEEP, WIRE_EXEC_FLAGS_ALL);
-	check_bits(signal_flags, 2, 3);
+	check_bits(signal_flags, 3, 7);
 	check_bits(exit_flags, 3, 7);
+	check_bits(write_flags, 3, 7);
+	check_bits(remove_flags, 2, 3);
+	check_bits(grep_flags, 2, 3);
 }
 END_TEST
 
@@ -461,6 +570,41 @@ START_TEST(limits)
 	ck_assert_uint_eq(wire_frame_max(WIRE_AS_KEEPER, WIRE_BULK), 65600 + 12);
 	ck_assert_uint_eq(wire_frame_max(WIRE_AS_HOST, WIRE_CONTROL), 8192 + 12);
 	ck_assert_uint_eq(wire_frame_max(WIRE_AS_CLIENT, WIRE_BULK), 65600 + 12);
+	ck_assert_uint_eq(wire_frame_max(WIRE_AS_HOST, WIRE_FILES), 131200 + 12);
+	ck_assert_uint_eq(wire_frame_max(WIRE_AS_GUEST, WIRE_FILES), 262200 + 12);
+}
+END_TEST
+
+/* The longest path in every place, and one byte more. */
+START_TEST(file_limits)
+{
+	static uint8_t path[WIRE_PATH_MAX + 1];
+	static uint8_t buf[5 * WIRE_DATA_MAX];
+	size_t len = 0;
+	struct wire_msg got;
+	struct wire_bytes *places[4];
+	struct wire_msg m[] = {MSG(file_read, 0, .path = {path, WIRE_PATH_MAX}),
+		MSG(file_move, 0, .from = {path, WIRE_PATH_MAX}, .to = {path, WIRE_PATH_MAX}),
+		MSG(file_entry, 0, .type = WIRE_FILE_REGULAR, .path = {path, WIRE_PATH_MAX}),
+		MSG(file_match, 0, .line = 1, .line_len = WIRE_PATH_MAX,
+			.path = {path, WIRE_PATH_MAX}, .text = {path, WIRE_PATH_MAX})};
+
+	places[0] = &m[0].file_read.path;
+	places[1] = &m[1].file_move.to;
+	places[2] = &m[2].file_entry.path;
+	places[3] = &m[3].file_match.path;
+	memset(path, 'p', sizeof(path));
+	for (size_t i = 0; i < 4; i++) {
+		ck_assert_int_eq(wire_encode(&m[i], buf, sizeof(buf), &len), WIRE_OK);
+		ck_assert_int_eq(decode(side_of(&m[i]), WIRE_FILES, buf, len, &got), WIRE_OK);
+		places[i]->len++;
+		ck_assert_int_eq(wire_encode(&m[i], buf, sizeof(buf), &len), WIRE_BAD_FIELD);
+	}
+	struct wire_msg data = MSG(file_data, 0, .bytes = {path, WIRE_DATA_MAX});
+	ck_assert_int_eq(wire_encode(&data, buf, sizeof(buf), &len), WIRE_OK);
+	ck_assert_int_eq(decode(WIRE_AS_HOST, WIRE_FILES, buf, len, &got), WIRE_OK);
+	data.file_data.bytes = (struct wire_bytes){buf, WIRE_DATA_MAX + 1};
+	ck_assert_int_eq(wire_encode(&data, buf, sizeof(buf), &len), WIRE_BAD_FIELD);
 }
 END_TEST
 
@@ -532,9 +676,11 @@ int main(void)
 	tcase_add_loop_test(t, directions, 0, N_SAMPLES);
 	tcase_add_test(t, channel_directions);
 	tcase_add_test(t, bad_fields);
+	tcase_add_test(t, bad_file_fields);
 	tcase_add_test(t, bad_lists);
 	tcase_add_test(t, flags_are_single_bits);
 	tcase_add_test(t, limits);
+	tcase_add_test(t, file_limits);
 	tcase_add_test(t, data_in_place);
 	tcase_add_test(t, walk_list);
 	tcase_add_test(t, golden);

@@ -30,7 +30,8 @@ extern "C" {
 typedef struct holt_call {
 	uint64_t
 		timeout_ms; /* until the operation has returned with -HOLT_ETIMEOUT; HOLT_FOREVER */
-	holt_cancel *cancel; /* ends it with -HOLT_ECANCELLED; may be NULL */
+	holt_cancel *cancel; /* ends it with -HOLT_ECANCELLED: give it on, or ask
+				holt_cancel_triggered; may be NULL */
 } holt_call;
 
 typedef struct holt_backend_command {
@@ -124,7 +125,6 @@ typedef struct holt_backend {
 	void (*close)(void *self);
 } holt_backend;
 
-typedef struct holt_sandbox holt_sandbox;
 struct holt_sandbox_options; /* sandbox.h */
 
 /**

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/cancel.h"
+#include "base/cancel.h"
 
 #include "base/hash.h"
 #include "base/banned.h"
-
-struct holt_cancel {
-	pthread_mutex_t lock;
-	volatile int fired;
-	struct cancel_waiter *waiters;
-};
 
 int cancel_new(holt_cancel **ret, holt_error **reterr)
 {
@@ -21,7 +15,8 @@ int cancel_new(holt_cancel **ret, holt_error **reterr)
 	return 0;
 }
 
-void cancel_trigger(holt_cancel *c)
+/* As deep as sandboxes are made of sandboxes, which is a matter of the caller's code. */
+void cancel_trigger(holt_cancel *c) /* NOLINT(misc-no-recursion) */
 {
 	struct cancel_waiter *w;
 
@@ -30,6 +25,10 @@ void cancel_trigger(holt_cancel *c)
 	(void)pthread_mutex_lock(&c->lock);
 	__atomic_store_n(&c->fired, 1, __ATOMIC_SEQ_CST);
 	LL_FOREACH (c->waiters, w) {
+		if (w->joined) {
+			cancel_trigger(w->joined);
+			continue;
+		}
 		(void)pthread_mutex_lock(w->lock);
 		(void)pthread_cond_broadcast(w->cond);
 		(void)pthread_mutex_unlock(w->lock);
@@ -71,4 +70,24 @@ void cancel_leave(holt_cancel *c, struct cancel_waiter *w)
 const volatile int *cancel_flag(const holt_cancel *c)
 {
 	return c ? &c->fired : NULL;
+}
+
+void cancel_join_begin(struct cancel_join *j, holt_cancel *a, holt_cancel *b)
+{
+	*j = (struct cancel_join){.of = {a, b}};
+	(void)pthread_mutex_init(&j->token.lock, NULL);
+	for (int i = 0; i < 2; i++) {
+		j->links[i].joined = &j->token;
+		cancel_enter(j->of[i], &j->links[i]);
+	}
+	/* One that was triggered before told nobody. */
+	if (cancel_fired(a) || cancel_fired(b))
+		cancel_trigger(&j->token);
+}
+
+void cancel_join_end(struct cancel_join *j)
+{
+	for (int i = 0; i < 2; i++)
+		cancel_leave(j->of[i], &j->links[i]);
+	(void)pthread_mutex_destroy(&j->token.lock);
 }
