@@ -19,8 +19,8 @@
  * lz4` on the same file, which neither computes a digest nor forces anything to the disk
  *
  * clones.c has the figures of boxes that begin as clones, density.c what these cost while they run,
- * boxes.c those of boxes that live on, sandboxes.c those of what agents do in one, lanes.c
- * throughput and latency of a running box, many_boxes.c the opening of a home with a thousand.
+ * boxes.c those of boxes that live on, lanes.c throughput and latency of a running box,
+ * many_boxes.c the opening of a home with a thousand.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -35,7 +35,6 @@
 #include "lanes.h"
 #include "many_boxes.h"
 #include "record.h"
-#include "sandboxes.h"
 
 #include <ftw.h>
 #include <getopt.h>
@@ -442,14 +441,6 @@ static void take_host(struct bench *b)
 }
 
 /* Only these. */
-static int sandboxes(struct bench *b)
-{
-	take_host(b);
-	bench_sandboxes(b->home, b->debian, b->rounds, &b->host);
-	return 0;
-}
-
-/* Only these. */
 static int clones(struct bench *b)
 {
 	take_host(b);
@@ -476,7 +467,6 @@ static int bench_all(struct bench *b)
 	bench_exec(b);
 	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
 	lanes_of_box(b);
-	bench_sandboxes(b->home, b->debian, b->rounds, &b->host);
 	bench_pss(b);
 	bench_import(b);
 	bench_many_boxes(b->dir, b->layer, b->rounds, &b->host);
@@ -493,7 +483,6 @@ static int usage(void)
 		"       bench --lanes [-n ROUNDS] --image REF\n"
 		"       bench --clones [-n ROUNDS] --image REF --holt FILE [--debian REF]\n"
 		"             [--rootfs DIR]\n"
-		"       bench --sandboxes [-n ROUNDS] --image REF --debian REF\n"
 		"bench/run prepares all of it\n");
 	return 2;
 }
@@ -507,7 +496,7 @@ int main(int argc, char **argv)
 		{"holt", required_argument, NULL, 'h'}, {"image", required_argument, NULL, 'i'},
 		{"init", required_argument, NULL, 'I'}, {"lanes", no_argument, NULL, 'L'},
 		{"layer", required_argument, NULL, 'l'}, {"rootfs", required_argument, NULL, 'r'},
-		{"sandboxes", no_argument, NULL, 'S'}, {0}};
+		{0}};
 	holt_error *error = NULL;
 	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
 	int c;
@@ -522,9 +511,6 @@ int main(int argc, char **argv)
 			break;
 		case 'D':
 			only = demo;
-			break;
-		case 'S':
-			only = sandboxes;
 			break;
 		case 'e':
 			b.debian = optarg;
