@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files.h"
+#include "builtin_files.h"
 
 #include "builtin.h"
+#include "files_parts.h"
 #include "guest_mem.h"
 
 #include <assert.h>
@@ -58,7 +59,10 @@ static const struct {
 	{WIRE_OP_file_list, files_op_list},
 	{WIRE_OP_file_mkdir, files_op_mkdir},
 	{WIRE_OP_file_move, files_op_move},
+	{WIRE_OP_file_read, files_op_read},
+	{WIRE_OP_file_remove, files_op_remove},
 	{WIRE_OP_file_stat, files_op_stat},
+	{WIRE_OP_file_write, files_op_write},
 };
 
 static void end_broken(const char *text) __attribute__((noreturn));
@@ -128,6 +132,21 @@ void files_next(struct files *f, struct wire_msg *ret)
 {
 	if (!take_frame(f, ret))
 		end_broken("the input ends in a request");
+}
+
+bool files_content(struct files *f, struct wire_bytes *ret, bool *ret_aborted)
+{
+	struct wire_msg m;
+
+	files_next(f, &m);
+	if (m.op == WIRE_OP_file_data) {
+		*ret = m.file_data.bytes;
+		return true;
+	}
+	if (m.op != WIRE_OP_file_end)
+		end_broken("a message about files comes in the middle of content");
+	*ret_aborted = m.file_end.abort_;
+	return false;
 }
 
 void files_send(struct files *f, const struct wire_msg *m)
@@ -235,6 +254,8 @@ static void prepare(void)
 
 	/* A fifo whose reader leaves must not end the process; see flush() for stdout. */
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+	/* A file that becomes too large is a failure of its request. */
+	(void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 	/* Walks hold a descriptor for each directory they are in. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		limit.rlim_cur = limit.rlim_max;

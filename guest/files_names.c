@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files.h"
+#include "builtin_files.h"
 #include "files_parts.h"
 
 #include <errno.h>
@@ -71,46 +71,47 @@ void files_op_stat(struct files *f, const struct wire_msg *m)
 	files_done(f, false, 0, 0);
 }
 
-/* Make what is missing of the directory @path. Returns 0 or -errno. */
-static int make_directory(const char *path)
+/* Returns 0, also for a directory that is there, or -errno. */
+static int make_directory(int at, const char *path)
 {
 	struct stat st;
 
-	if (mkdir(path, 0755) == 0)
+	if (mkdirat(at, path, 0755) == 0)
 		return 0;
 	if (errno != EEXIST)
 		return -errno;
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : -EEXIST;
+	return fstatat(at, path, &st, 0) == 0 && S_ISDIR(st.st_mode) ? 0 : -EEXIST;
 }
 
-int files_make_directories(char *path)
+int files_make_directories(int at, const char *path)
 {
-	int rc = make_directory(path);
+	char part[PATH_MAX];
+	int rc = make_directory(at, path);
 
 	if (rc != -ENOENT)
 		return rc;
-	for (char *p = path + strspn(path, "/"); *p;) {
-		p += strcspn(p, "/");
-		const char kept = *p;
-		*p = 0;
-		rc = make_directory(path);
-		*p = kept;
-		/* With something else in the way the step into it tells. */
-		if (rc < 0 && (rc != -EEXIST || !kept))
-			return rc;
-		p += strspn(p, "/");
+	for (size_t len = strspn(path, "/"); path[len];) {
+		len += strcspn(path + len, "/");
+		if (len >= sizeof(part))
+			return -ENAMETOOLONG;
+		memcpy(part, path, len);
+		part[len] = 0;
+		rc = make_directory(at, part);
+		if (rc < 0)
+			return rc == -EEXIST && path[len] ? -ENOTDIR : rc;
+		len += strspn(path + len, "/");
 	}
 	return rc;
 }
 
 void files_op_mkdir(struct files *f, const struct wire_msg *m)
 {
-	char *const path = files_path(f, &m->file_mkdir.path);
+	const char *const path = files_path(f, &m->file_mkdir.path);
 	const struct wire_bytes object = files_bytes(path);
 	int rc = 0;
 
 	if (m->file_mkdir.flags & WIRE_MKDIR_PARENTS)
-		rc = files_make_directories(path);
+		rc = files_make_directories(AT_FDCWD, path);
 	else if (mkdir(path, 0755) < 0)
 		rc = -errno;
 	if (rc < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GUEST_FILES_H
-#define GUEST_FILES_H
+#ifndef GUEST_BUILTIN_FILES_H
+#define GUEST_BUILTIN_FILES_H
 
 #include "wire/wire.h"
 
@@ -43,6 +43,7 @@ void files_op_write(struct files *f, const struct wire_msg *m);
 void files_op_stat(struct files *f, const struct wire_msg *m);
 void files_op_mkdir(struct files *f, const struct wire_msg *m);
 void files_op_move(struct files *f, const struct wire_msg *m);
+/* files_remove.c */
 void files_op_remove(struct files *f, const struct wire_msg *m);
 /* files_search.c */
 void files_op_list(struct files *f, const struct wire_msg *m);
