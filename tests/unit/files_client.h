@@ -118,11 +118,16 @@ static void put_eof(struct worker *w)
 /* The next message of the worker, good until the next call. */
 static void get_msg(struct worker *w, struct wire_msg *ret)
 {
+	struct bytes *const out = &w->run.out[0];
+	enum wire_status rc = WIRE_MORE;
 	size_t used = 0;
 
+	if (w->used == out->len)
+		w->used = out->len = 0;
 	for (;;) {
-		const enum wire_status rc = wire_decode(WIRE_AS_HOST, WIRE_FILES,
-			w->run.out[0].data + w->used, w->run.out[0].len - w->used, ret, &used);
+		if (out->len > w->used)
+			rc = wire_decode(WIRE_AS_HOST, WIRE_FILES, out->data + w->used,
+				out->len - w->used, ret, &used);
 		if (rc == WIRE_OK)
 			break;
 		ck_assert_int_eq(rc, WIRE_MORE);

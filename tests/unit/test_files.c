@@ -126,22 +126,19 @@ END_TEST
 START_TEST(lines_of_a_large_file)
 {
 	struct worker *const w = worker_start(NULL);
-	struct bytes all = {0};
+	struct bytes all = {.data = malloc(2 * MIB)};
 	size_t begin[40001];
 
+	ck_assert_ptr_nonnull(all.data);
 	for (unsigned i = 0; i < 40000; i++) {
-		char line[64];
 		begin[i] = all.len;
-		const int n = snprintf(line, sizeof(line), "%.*s\n", (int)(i % 50),
-			"01234567890123456789012345678901234567890123456789");
-		bytes_add(&all, line, (size_t)n);
+		memset(all.data + all.len, '0' + i % 10, i % 50);
+		all.len += i % 50;
+		all.data[all.len++] = '\n';
 	}
 	begin[40000] = all.len;
-	uint8_t *const last = malloc(700000);
-	ck_assert_ptr_nonnull(last);
-	memset(last, 'x', 700000);
-	bytes_add(&all, last, 700000);
-	free(last);
+	memset(all.data + all.len, 'x', 700000);
+	all.len += 700000;
 	put_file("l", all.data, all.len);
 	const char *const text = (const char *)all.data;
 	check_lines(w, "l", 0, 0, text, all.len);
