@@ -6,8 +6,6 @@
  */
 #include "boxes_fixture.h"
 
-#include <glob.h>
-
 #include "box/box_backend.h"
 #include "box/box_files.h"
 
@@ -711,10 +709,12 @@ static int to_bulk(const void *data, size_t len, void *user)
 {
 	struct bulk *b = user;
 
+	bool same = len <= b->left;
+
 	for (size_t i = 0; i < len; i++)
-		ck_assert_uint_eq(((const uint8_t *)data)[i], b->next++);
+		same &= ((const uint8_t *)data)[i] == b->next++;
 	b->left -= len;
-	return 0;
+	return !same;
 }
 
 static long peak_kib(void)
@@ -779,16 +779,6 @@ START_TEST(a_box_that_ends_ends_its_calls_and_works_again_after_a_start)
 }
 END_TEST
 
-/* This program is no library beside which the kernel would be looked for. */
-static void find_kernel(void)
-{
-	glob_t found;
-
-	if (glob(KERNEL_DIR "/vmlinuz-*", 0, NULL, &found) == 0)
-		setenv("HOLT_KERNEL", found.gl_pathv[0], 0);
-	globfree(&found);
-}
-
 int main(void)
 {
 	const TTest *const tests[] = {content_goes_round, names_are_made_moved_removed,
@@ -802,6 +792,8 @@ int main(void)
 		content_of_64_MiB_takes_less_than_8_MiB_of_memory,
 		a_box_that_ends_ends_its_calls_and_works_again_after_a_start};
 
-	find_kernel();
+	/* This program is no library beside which the kernel would be looked for. */
+	if (access(KERNEL_DIR, F_OK) == 0)
+		setenv("HOLT_KERNEL", KERNEL_DIR, 0);
 	return run_tests_in("box backend", begin, end, tests, sizeof tests / sizeof tests[0]);
 }
