@@ -167,10 +167,17 @@ int file_worker_send(struct file_worker *w, const struct wire_msg *m,
 	return file_worker_send_raw(w, frame, len, bounds, reterr);
 }
 
+static int untrusted(holt_error **reterr)
+{
+	err_hint(reterr, "the box cannot be trusted any more: make another one");
+	return -HOLT_EPROTOCOL;
+}
+
 static int nonsense(enum wire_status status, holt_error **reterr)
 {
-	return err_make(reterr, HOLT_EPROTOCOL, "the box's file worker broke the protocol: %s",
+	(void)err_make(reterr, HOLT_EPROTOCOL, "the box's file worker broke the protocol: %s",
 		wire_status_name(status));
+	return untrusted(reterr);
 }
 
 /* Until the buffer holds @need bytes from the front on, or whatever more one read brings. */
@@ -247,12 +254,14 @@ static int gave_up(
 	case ENOMEM:
 		return no_memory(reterr);
 	case 0:
-		return err_make(reterr, HOLT_EPROTOCOL,
+		(void)err_make(reterr, HOLT_EPROTOCOL,
 			"the box's file worker ended unasked with code %u", result->code);
+		break;
 	default:
-		return err_make(reterr, HOLT_EPROTOCOL, "the box's file worker gave up: %s",
+		(void)err_make(reterr, HOLT_EPROTOCOL, "the box's file worker gave up: %s",
 			holt_error_message(said));
 	}
+	return untrusted(reterr);
 }
 
 int file_worker_death(struct file_worker *w, const struct file_bounds *bounds, holt_error **reterr)
