@@ -187,7 +187,8 @@ static int fill(
 	struct buf *in = &w->in;
 	size_t n = 0;
 
-	buf_consume(in, w->off);
+	if (w->off > 0)
+		buf_consume(in, w->off);
 	w->off = 0;
 	size_t want = need - in->len < READ_CHUNK ? READ_CHUNK : need - in->len;
 	if (want > in->max - in->len)
@@ -209,8 +210,9 @@ int file_worker_next(struct file_worker *w, const struct file_bounds *bounds, st
 {
 	for (;;) {
 		size_t used = 0;
-		const enum wire_status status = wire_decode(WIRE_AS_HOST, WIRE_FILES,
-			w->in.data + w->off, w->in.len - w->off, ret, &used);
+		const uint8_t *at = w->in.len > 0 ? w->in.data + w->off : NULL;
+		const enum wire_status status = wire_decode(
+			WIRE_AS_HOST, WIRE_FILES, at, w->in.len - w->off, ret, &used);
 
 		if (status == WIRE_OK) {
 			w->off += used;

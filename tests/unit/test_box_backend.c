@@ -24,6 +24,8 @@ static void begin(void)
 {
 	setup();
 	snprintf(work, sizeof work, "%s/work", home_dir);
+	/* A test that has failed may have left it. */
+	(void)fs_remove_tree(AT_FDCWD, work);
 	ck_assert_int_eq(mkdir(work, 0755), 0);
 	box = make(NULL, 0, NULL);
 	start_box(box, 0);
