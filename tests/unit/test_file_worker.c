@@ -223,7 +223,7 @@ static void begin(void)
 		input[i] = BUF_INIT(8u << 20);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bulk), 0);
-	ck_assert_int_eq(pipe(stop_pipe), 0);
+	ck_assert_int_eq(pipe2(stop_pipe, O_CLOEXEC), 0);
 	lanes[0] = control[1];
 	lanes[1] = bulk[1];
 	ck_assert_int_eq(pthread_create(&keeper, NULL, keeper_run, NULL), 0);
@@ -322,12 +322,12 @@ static int ask(uint16_t op, const holt_call *c, holt_error **reterr)
 	}
 }
 
-#define INFO     MSG(file_info, .type = WIRE_FILE_REGULAR, .mode = 0644)
-#define DONE     MSG(file_done, .truncated = 0)
-#define MORE     MSG(file_done, .truncated = 1)
-#define DATA(s)  MSG(file_data, .bytes = STR(s))
-#define FILE_(p) MSG(file_entry, .type = WIRE_FILE_REGULAR, .path = STR(p))
-#define DIR_(p)  MSG(file_entry, .type = WIRE_FILE_DIRECTORY, .path = STR(p))
+#define INFO      MSG(file_info, .type = WIRE_FILE_REGULAR, .mode = 0644)
+#define DONE      MSG(file_done, .truncated = 0)
+#define MORE      MSG(file_done, .truncated = 1)
+#define DATA(s)   MSG(file_data, .bytes = STR(s))
+#define A_FILE(p) MSG(file_entry, .type = WIRE_FILE_REGULAR, .path = STR(p))
+#define A_DIR(p)  MSG(file_entry, .type = WIRE_FILE_DIRECTORY, .path = STR(p))
 #define LINE(p, s) \
 	MSG(file_match, .line = 1, .line_len = sizeof(s) - 1, .path = STR(p), .text = STR(s))
 
@@ -346,7 +346,7 @@ static const struct {
 	{WIRE_OP_file_read, {INFO, INFO, DONE}, 0, false},
 	{WIRE_OP_file_read, {INFO, DATA("abcde"), DONE}, 0, false},
 	{WIRE_OP_file_read, {INFO, DATA("abc"), DATA("de"), DONE}, 3, false},
-	{WIRE_OP_file_read, {INFO, FILE_("a"), DONE}, 0, false},
+	{WIRE_OP_file_read, {INFO, A_FILE("a"), DONE}, 0, false},
 	{WIRE_OP_file_read, {INFO, MORE}, 0, false},
 	{WIRE_OP_file_read, {INFO, MSG(file_done, .searched = 1)}, 0, false},
 	{WIRE_OP_file_read, {INFO, DONE, DONE}, 0, false},
@@ -356,7 +356,7 @@ static const struct {
 		true},
 	{WIRE_OP_file_stat, {DONE}, 0, false},
 	{WIRE_OP_file_stat, {INFO, INFO, DONE}, 0, false},
-	{WIRE_OP_file_stat, {FILE_("a"), DONE}, 0, false},
+	{WIRE_OP_file_stat, {A_FILE("a"), DONE}, 0, false},
 	{WIRE_OP_file_stat, {DATA("a"), DONE}, 0, false},
 	{WIRE_OP_file_stat, {MSG(file_info, .type = 1, .mode = 010000), DONE}, 0, false},
 	{WIRE_OP_file_mkdir, {DONE}, 0, true},
@@ -364,40 +364,40 @@ static const struct {
 	{WIRE_OP_file_mkdir, {DATA("a"), DONE}, 0, false},
 	{WIRE_OP_file_mkdir, {MORE}, 0, false},
 	/* The root, then what is beneath it, two at most. */
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/b"), MORE}, 2, true},
-	{WIRE_OP_file_list, {FILE_(""), DONE}, 1, true},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/b"), MORE}, 2, true},
+	{WIRE_OP_file_list, {A_FILE(""), DONE}, 1, true},
 	{WIRE_OP_file_list, {DONE}, 0, true},
-	{WIRE_OP_file_list, {DIR_(""), DIR_("..."), DONE}, 2, true},
-	{WIRE_OP_file_list, {DIR_("a"), DONE}, 0, false},
-	{WIRE_OP_file_list, {DIR_(""), DIR_(""), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a"), FILE_("b"), DONE}, 2, false},
-	{WIRE_OP_file_list, {DIR_(""), MORE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/b/c"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("/a"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("/"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_(".."), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/.."), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("../a"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("."), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("./a"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a//b"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_DIR("..."), DONE}, 2, true},
+	{WIRE_OP_file_list, {A_DIR("a"), DONE}, 0, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_DIR(""), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a"), A_FILE("b"), DONE}, 2, false},
+	{WIRE_OP_file_list, {A_DIR(""), MORE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/b/c"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("/a"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("/"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE(".."), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/.."), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("../a"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("."), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("./a"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a//b"), DONE}, 1, false},
 	{WIRE_OP_file_list,
-		{DIR_(""), MSG(file_entry, .type = WIRE_FILE_SYMLINK, .path = STR("a")), DONE}, 1,
+		{A_DIR(""), MSG(file_entry, .type = WIRE_FILE_SYMLINK, .path = STR("a")), DONE}, 1,
 		false},
 	{WIRE_OP_file_list, {LINE("a", "x"), DONE}, 0, false},
 	{WIRE_OP_file_list, {INFO, DONE}, 0, false},
-	{WIRE_OP_file_glob, {FILE_("a"), FILE_("b/c/d/e"), MORE}, 2, true},
-	{WIRE_OP_file_glob, {FILE_(""), DONE}, 0, false},
-	{WIRE_OP_file_glob, {DIR_("a"), DONE}, 0, false},
-	{WIRE_OP_file_glob, {FILE_("a/../b"), DONE}, 0, false},
-	{WIRE_OP_file_glob, {FILE_("a"), MORE}, 1, false},
+	{WIRE_OP_file_glob, {A_FILE("a"), A_FILE("b/c/d/e"), MORE}, 2, true},
+	{WIRE_OP_file_glob, {A_FILE(""), DONE}, 0, false},
+	{WIRE_OP_file_glob, {A_DIR("a"), DONE}, 0, false},
+	{WIRE_OP_file_glob, {A_FILE("a/../b"), DONE}, 0, false},
+	{WIRE_OP_file_glob, {A_FILE("a"), MORE}, 1, false},
 	{WIRE_OP_file_grep, {LINE("", "abc"), LINE("a", ""), MORE}, 2, true},
 	{WIRE_OP_file_grep, {LINE("a", "a\0b"), MSG(file_done, .searched = 5, .skipped = 6)}, 1,
 		true},
 	{WIRE_OP_file_grep, {LINE("a", "abcd"), DONE}, 0, false},
 	{WIRE_OP_file_grep, {LINE("../a", "a"), DONE}, 0, false},
-	{WIRE_OP_file_grep, {FILE_("a"), DONE}, 0, false},
+	{WIRE_OP_file_grep, {A_FILE("a"), DONE}, 0, false},
 	{WIRE_OP_file_grep, {LINE("a", "a"), LINE("a", "b"), LINE("a", "c"), DONE}, 2, false},
 	{WIRE_OP_file_grep, {MORE}, 0, false},
 };
