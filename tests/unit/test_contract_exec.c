@@ -157,9 +157,10 @@ START_TEST(output_and_end)
 	uint64_t total = 0;
 	size_t len = 0;
 
-	answer(&(struct answer){.exit = {.code = 137, .signal = 9, .flags = HOLT_EXIT_OOM,
-					.duration_us = 5},
-		.pieces = both, .n_pieces = N(both)});
+	answer(&(struct answer){
+		.exit = {.code = 137, .signal = 9, .flags = HOLT_EXIT_OOM, .duration_us = 5},
+		.pieces = both,
+		.n_pieces = N(both)});
 	holt_command *c = run("x", NULL);
 	ck_assert_int_eq(holt_command_exit(c, &e), 0);
 	ck_assert_int_eq(e.code, 137);
@@ -280,7 +281,8 @@ START_TEST(time_out_of_the_command)
 	char *text = NULL;
 
 	answer(&(struct answer){.exit = {.code = 124, .flags = HOLT_EXIT_TIMED_OUT},
-		.pieces = part, .n_pieces = 1});
+		.pieces = part,
+		.n_pieces = 1});
 	o.timeout_ms = 1500;
 	holt_command *c = run("x", &o);
 	ck_assert_int_eq(holt_command_exit(c, &e), 0);
