@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "builtin.h"
 
+#include "wire/wire.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@
  */
 
 static const struct builtin table[] = {
+	{WIRE_FILES_BUILTIN, builtin_files},
 	{"path-stat", builtin_path_stat},
 	{"tar-in", builtin_tar_in},
 	{"tar-out", builtin_tar_out},
@@ -48,10 +51,7 @@ int builtin_write(int fd, const void *data, size_t len)
 	return 0;
 }
 
-/* Room for an escaped object and its NUL. */
-#define ESCAPED_SIZE (4 * BUILTIN_OBJECT_MAX + 4)
-
-static void escape(const char *s, char dst[ESCAPED_SIZE])
+void builtin_escape(const char *s, char dst[BUILTIN_ESCAPED_SIZE])
 {
 	static const char hex[] = "0123456789abcdef";
 	size_t n = 0;
@@ -74,7 +74,7 @@ static void escape(const char *s, char dst[ESCAPED_SIZE])
 /* In one write, which a pipe takes whole or in order. */
 static void tell(int errnum, const char *stage, const char *escaped, const char *text)
 {
-	static char line[2 * ESCAPED_SIZE + 512];
+	static char line[2 * BUILTIN_ESCAPED_SIZE + 512];
 	const int n = snprintf(
 		line, sizeof(line), "%d\t%s\t%s\t%s\n", errnum, stage, escaped, text);
 
@@ -83,19 +83,19 @@ static void tell(int errnum, const char *stage, const char *escaped, const char 
 
 int builtin_fault(int errnum, const char *stage, const char *object, const char *text)
 {
-	static char escaped[ESCAPED_SIZE];
+	static char escaped[BUILTIN_ESCAPED_SIZE];
 
-	escape(object, escaped);
+	builtin_escape(object, escaped);
 	tell(errnum, stage, escaped, text);
 	return -1;
 }
 
 int builtin_errno(int errnum, const char *stage, const char *object, const char *what)
 {
-	static char escaped[ESCAPED_SIZE];
-	static char text[ESCAPED_SIZE + 256];
+	static char escaped[BUILTIN_ESCAPED_SIZE];
+	static char text[BUILTIN_ESCAPED_SIZE + 256];
 
-	escape(object, escaped);
+	builtin_escape(object, escaped);
 	(void)snprintf(text, sizeof(text), "%s '%s': %s", what, escaped, strerror(errnum));
 	tell(errnum, stage, escaped, text);
 	return -1;

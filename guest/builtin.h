@@ -22,14 +22,19 @@ const struct builtin *builtin_find(const char *name);
  * ERRNO is a decimal Linux errno. OBJECT is a path, or empty; bytes outside of printable ASCII, and
  * the backslash, are \xHH in it; what is longer than BUILTIN_OBJECT_MAX bytes ends in "...". TEXT
  * is for people. Call it once, and end with status 1. Both return -1. */
-#define BUILTIN_OBJECT_MAX 1024
+#define BUILTIN_OBJECT_MAX   1024
+#define BUILTIN_ESCAPED_SIZE (4 * BUILTIN_OBJECT_MAX + 4)
 int builtin_fault(int errnum, const char *stage, const char *object, const char *text);
 /* The same with a text of the form: WHAT 'OBJECT': the name of the errno. */
 int builtin_errno(int errnum, const char *stage, const char *object, const char *what);
 
+/* An object as it stands in that line. */
+void builtin_escape(const char *s, char dst[BUILTIN_ESCAPED_SIZE]);
+
 /* Write all. Returns 0 or -errno. */
 int builtin_write(int fd, const void *data, size_t len);
 
+int builtin_files(int argc, char *const *argv);
 int builtin_path_stat(int argc, char *const *argv);
 int builtin_tar_in(int argc, char *const *argv);
 int builtin_tar_out(int argc, char *const *argv);

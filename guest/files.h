@@ -22,15 +22,19 @@ void files_next(struct files *f, struct wire_msg *ret);
 void files_send(struct files *f, const struct wire_msg *m);
 
 void files_done(struct files *f, bool truncated, uint64_t searched, uint64_t skipped);
-/* With class WIRE_FILE_FAIL_ERRNO the name of the errno is appended to the text. @object is the
- * path concerned, or NULL. */
+/* @object is the path concerned, or NULL; it must not lie in the input where content was read
+ * since. With class WIRE_FILE_FAIL_ERRNO the text becomes: TEXT 'OBJECT': the name of the errno, so
+ * that "cannot open" is enough. With others it is taken as it is. At most 255 bytes without them.
+ */
 void files_fail(struct files *f, enum wire_file_failure class, int errnum, const char *stage,
 	const struct wire_bytes *object, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 
-/* A NUL-terminated copy of a checked path, good until the next request. Ends the process without
- * memory. */
+/* A NUL-terminated copy of a checked path, good until the next request; at most four a request.
+ * Ends the process without memory. */
 char *files_path(struct files *f, const struct wire_bytes *path);
+/* A string, for messages. */
+struct wire_bytes files_bytes(const char *s);
 
 /* files_io.c */
 void files_op_read(struct files *f, const struct wire_msg *m);
@@ -39,6 +43,7 @@ void files_op_write(struct files *f, const struct wire_msg *m);
 void files_op_stat(struct files *f, const struct wire_msg *m);
 void files_op_mkdir(struct files *f, const struct wire_msg *m);
 void files_op_move(struct files *f, const struct wire_msg *m);
+/* files_remove.c */
 void files_op_remove(struct files *f, const struct wire_msg *m);
 /* files_search.c */
 void files_op_list(struct files *f, const struct wire_msg *m);

@@ -114,8 +114,10 @@ static int mount_overlay(struct agent_fail *f)
 	(void)mkdir(DISK "/upper", 0755);
 	(void)mkdir(DISK "/work", 0755);
 	(void)mkdir(NEW_ROOT, 0755);
+	/* Without redirects a directory of the image could not be renamed (EXDEV). */
 	if (mount("overlay", NEW_ROOT, "overlay", 0,
-		    "lowerdir=" LOWER ",upperdir=" DISK "/upper,workdir=" DISK "/work") < 0)
+		    "lowerdir=" LOWER ",upperdir=" DISK "/upper,workdir=" DISK
+		    "/work,redirect_dir=on") < 0)
 		return fail(f, errno, "overlay", NEW_ROOT, "mount the overlay on");
 	return 0;
 }

@@ -15,23 +15,35 @@
 /* One line with a path of 1 KiB in it twice, each byte perhaps escaped to four. */
 #define BUILTIN_LINE_MAX 16384u
 
+int box_builtin_start_as(struct session *s, const struct box_builtin *b, holt_cancel *cancel,
+	struct holt_exec **ret, holt_error **reterr)
+{
+	char *env[] = {NULL};
+	struct process p = {.argv = strv_dup(b->argv),
+		.env = env,
+		.cwd = str_dup(b->cwd),
+		.user = str_dup(b->user),
+		.flags = WIRE_EXEC_BUILTIN | b->flags};
+	const int r = !p.argv || !p.cwd || !p.user
+			      ? err_nomem(reterr)
+			      : exec_start_within(s, &p, b->start_ms, cancel, ret, reterr);
+
+	strv_free(p.argv);
+	mem_free(p.cwd);
+	mem_free(p.user);
+	return r;
+}
+
 int box_builtin_start(struct session *s, const char *const *argv, bool stdin_stream,
 	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr)
 {
-	char cwd[] = "/";
-	char user[] = ""; /* root */
-	char *env[] = {NULL};
-	const struct process p = {.argv = strv_dup(argv),
-		.env = env,
-		.cwd = cwd,
-		.user = user,
-		.flags = WIRE_EXEC_BUILTIN | (stdin_stream ? WIRE_EXEC_STDIN : 0)};
+	const struct box_builtin b = {.argv = argv,
+		.user = "",
+		.cwd = "/",
+		.flags = stdin_stream ? WIRE_EXEC_STDIN : 0,
+		.start_ms = HOLT_FOREVER};
 
-	if (!p.argv)
-		return err_nomem(reterr);
-	const int r = exec_start(s, &p, cancel, ret, reterr);
-	strv_free(p.argv);
-	return r;
+	return box_builtin_start_as(s, &b, cancel, ret, reterr);
 }
 
 /* What a copy finds in its way is a mistake like others. */

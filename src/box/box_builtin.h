@@ -5,12 +5,21 @@
 #include "box/box_exec.h"
 
 /*
- * Functions of the agent that run like programs, as root: streams, credit and cancellation are
+ * Functions of the agent that run like programs: streams, credit and cancellation are
  * those of an exec. One that fails exits with 1 and says why in one line on stderr: errno, stage,
  * object and text, with tabs between them.
  */
 
-/* @argv is a NULL-terminated list; its first is the function's name. */
+struct box_builtin {
+	const char *const *argv; /* NULL-terminated; the first is the function's name */
+	const char *user; /* "" = root */
+	const char *cwd;
+	uint32_t flags; /* WIRE_EXEC_ besides BUILTIN */
+	uint64_t start_ms; /* as of exec_start_within */
+};
+int box_builtin_start_as(struct session *s, const struct box_builtin *b, holt_cancel *cancel,
+	struct holt_exec **ret, holt_error **reterr);
+/* As root in "/". */
 int box_builtin_start(struct session *s, const char *const *argv, bool stdin_stream,
 	holt_cancel *cancel, struct holt_exec **ret, holt_error **reterr);
 

@@ -360,6 +360,14 @@ bool exec_attached(const struct holt_exec *e)
 	return e->attached;
 }
 
+bool exec_runs(struct holt_exec *e)
+{
+	session_lock(e->session);
+	const bool runs = e->state == EXEC_STARTING || e->state == EXEC_RUNNING;
+	session_unlock(e->session);
+	return runs;
+}
+
 void exec_set_cancel(struct holt_exec *e, holt_cancel *cancel)
 {
 	session_lock(e->session);

@@ -33,6 +33,8 @@ int exec_attach(struct session *s, uint32_t number, holt_cancel *cancel, struct 
 uint32_t exec_number(const struct holt_exec *e);
 /* Whether it was begun by somebody else. */
 bool exec_attached(const struct holt_exec *e);
+/* Whether nothing is known of its end, or the box's. */
+bool exec_runs(struct holt_exec *e);
 /* Let an attached exec go on by itself; for whoever reads, writes or waits here it is lost. */
 void exec_leave(struct holt_exec *e);
 uint64_t exec_gap(struct holt_exec *e, enum wire_channel channel);

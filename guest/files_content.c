@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "files_content.h"
+
+#include "files_parts.h"
+#include "guest_mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "guest_banned.h"
+
+/* Content on its way; see files_content.h. */
+
+#define PIECE_SIZE (64u * 1024)
+
+/* Write all of it, and count. Returns 0 or -errno. */
+static int write_counted(int fd, const uint8_t *data, size_t len, uint64_t *written)
+{
+	while (len > 0) {
+		const ssize_t n = write(fd, data, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data += n;
+		len -= (size_t)n;
+		*written += (uint64_t)n;
+	}
+	return 0;
+}
+
+int content_unnamed(int dir_fd)
+{
+	const int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* Somewhere for the rest; memory comes last, since it is the scarcest. Returns a descriptor or
+ * -errno. */
+static int open_rest(int dir_fd)
+{
+	int fd = content_unnamed(dir_fd);
+
+	if (fd < 0)
+		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		fd = memfd_create("content", MFD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int put(struct content *c, const struct wire_bytes *bytes, int dir_fd)
+{
+	uint64_t written = 0;
+
+	if (c->fd < 0 && bytes->len <= CONTENT_HEAD - c->head_len) {
+		memcpy(c->head + c->head_len, bytes->data, bytes->len);
+		c->head_len += bytes->len;
+		return 0;
+	}
+	if (c->fd < 0) {
+		c->fd = open_rest(dir_fd);
+		if (c->fd < 0)
+			return c->fd;
+	}
+	return write_counted(c->fd, bytes->data, bytes->len, &written);
+}
+
+int content_receive(struct content *c, struct files *f, int dir_fd)
+{
+	struct wire_bytes bytes;
+
+	if (c->fd < 0) {
+		c->head = gmem_array(CONTENT_HEAD, 1);
+		if (!c->head)
+			return -ENOMEM;
+	}
+	while (files_content(f, &bytes, &c->aborted)) {
+		const int rc = put(c, &bytes, dir_fd);
+		if (rc < 0)
+			return rc;
+	}
+	c->ended = true;
+	return 0;
+}
+
+void content_drain(struct content *c, struct files *f)
+{
+	struct wire_bytes bytes;
+
+	while (!c->ended && files_content(f, &bytes, &c->aborted))
+		continue;
+	c->ended = true;
+}
+
+int content_copy(const struct content *c, int fd, uint64_t *ret_written)
+{
+	static uint8_t piece[PIECE_SIZE];
+	off_t pos = 0;
+	ssize_t n = 0;
+
+	*ret_written = 0;
+	int rc = write_counted(fd, c->head, c->head_len, ret_written);
+	while (rc == 0 && c->fd >= 0 && (n = pread(c->fd, piece, sizeof(piece), pos)) > 0) {
+		rc = write_counted(fd, piece, (size_t)n, ret_written);
+		pos += n;
+	}
+	return n < 0 ? -errno : rc;
+}
+
+void content_done(struct content *c)
+{
+	gmem_free(c->head);
+	if (c->fd >= 0)
+		(void)close(c->fd);
+	*c = CONTENT_INIT;
+}
