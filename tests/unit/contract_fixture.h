@@ -210,7 +210,8 @@ static int stub_search(const char *op, const holt_backend_search *what, holt_ent
 	for (size_t i = 0; (r == 0 || a->deaf) && i < a->n_pieces; i++) {
 		const struct piece *p = &a->pieces[i];
 		const holt_entry e = {p->path, strlen(p->path), p->stream};
-		const holt_match m = {p->path, strlen(p->path), (uint64_t)p->stream, p->data, p->len};
+		const holt_match m = {
+			p->path, strlen(p->path), (uint64_t)p->stream, p->data, p->len};
 
 		r |= entry ? entry(&e, user) : match(&m, user);
 	}

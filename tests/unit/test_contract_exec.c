@@ -83,10 +83,22 @@ START_TEST(no_shell_at_all)
 	ck_assert_str_ne(holt_error_hint(error), "");
 	ck_assert_int_eq(holt_error_failure(error), HOLT_FAILURE_NONE);
 	check_error(r, &error, HOLT_ENOT_FOUND, "the image has no shell");
+	/* Forgotten, whatever there was before: the better one is asked for first again. */
+	stub.answers[1] = (struct answer){.code = 0};
+	stub.n_answers = 2;
+	holt_command_free(run("x", NULL));
+	ck_assert_str_eq(stub.argv[0], "sh");
+	answer_error(HOLT_ENOT_FOUND, "not there");
+	ck_assert_int_eq(holt_sandbox_execute(sandbox, "x", NULL, &c, NULL), -HOLT_ENOT_FOUND);
+	ck_assert_str_eq(stub.argv[0], "bash");
+	answer(&(struct answer){.code = 0});
+	holt_command_free(run("x", NULL));
+	ck_assert_str_eq(stub.argv[0], "bash");
+	ck_assert_int_eq(atomic_load(&stub.calls), 7);
 	/* Other failures ask for no second shell. */
 	answer_error(HOLT_EDENIED, "not executable");
 	r = holt_sandbox_execute(sandbox, "x", NULL, &c, &error);
-	ck_assert_int_eq(atomic_load(&stub.calls), 3);
+	ck_assert_int_eq(atomic_load(&stub.calls), 8);
 	check_error(r, &error, HOLT_EDENIED, "not executable");
 }
 END_TEST
@@ -157,9 +169,10 @@ START_TEST(output_and_end)
 	uint64_t total = 0;
 	size_t len = 0;
 
-	answer(&(struct answer){.exit = {.code = 137, .signal = 9, .flags = HOLT_EXIT_OOM,
-					.duration_us = 5},
-		.pieces = both, .n_pieces = N(both)});
+	answer(&(struct answer){
+		.exit = {.code = 137, .signal = 9, .flags = HOLT_EXIT_OOM, .duration_us = 5},
+		.pieces = both,
+		.n_pieces = N(both)});
 	holt_command *c = run("x", NULL);
 	ck_assert_int_eq(holt_command_exit(c, &e), 0);
 	ck_assert_int_eq(e.code, 137);
@@ -280,7 +293,8 @@ START_TEST(time_out_of_the_command)
 	char *text = NULL;
 
 	answer(&(struct answer){.exit = {.code = 124, .flags = HOLT_EXIT_TIMED_OUT},
-		.pieces = part, .n_pieces = 1});
+		.pieces = part,
+		.n_pieces = 1});
 	o.timeout_ms = 1500;
 	holt_command *c = run("x", &o);
 	ck_assert_int_eq(holt_command_exit(c, &e), 0);

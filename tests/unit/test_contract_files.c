@@ -4,8 +4,8 @@
 
 #define N(array) (sizeof(array) / sizeof(array)[0])
 
-#define GOLDEN                                                                                \
-	"progress 10%\rprogress 100%\n", "page one\fpage two\n", "head\xE2\x80\xA8tail\r\n",  \
+#define GOLDEN                                                                               \
+	"progress 10%\rprogress 100%\n", "page one\fpage two\n", "head\xE2\x80\xA8tail\r\n", \
 		"next\xC2\x85line\n"
 
 /* What a backend sends of the golden file: whole lines, with their ends. */
@@ -36,9 +36,8 @@ static void check_read(const holt_read_options *o, const char *want)
 START_TEST(a_whole_file_is_unchanged)
 {
 	answer_lines(1, 4);
-	check_read(NULL,
-		"progress 10%\rprogress 100%\npage one\fpage two\nhead\xE2\x80\xA8tail\r\n"
-		"next\xC2\x85line\n");
+	check_read(NULL, "progress 10%\rprogress 100%\npage one\fpage two\nhead\xE2\x80\xA8tail\r\n"
+			 "next\xC2\x85line\n");
 	ck_assert_str_eq(stub.op, "read");
 	ck_assert_str_eq(stub.path, "/f");
 	ck_assert_uint_eq(stub.read.first_line, 0);
@@ -113,7 +112,9 @@ END_TEST
 START_TEST(lines_one_by_one)
 {
 	static const char *const files[] = {"", "\n", "one", "one\n", "one\n\n", "a\rb\n", "a\r\nb",
-		"a\rb\nc\fd\ne\xE2\x80\xA8" "f\r\n\rg", "trailing cr\r"};
+		("a\rb\nc\fd\ne\xE2\x80\xA8"
+		 "f\r\n\rg"),
+		"trailing cr\r"};
 
 	for (size_t i = 0; i < N(files); i++) {
 		const size_t len = strlen(files[i]);
@@ -244,8 +245,8 @@ START_TEST(downloads)
 	const struct piece bytes[] = {{0, "a\0\xFF\r\n", 5, NULL}};
 
 	answer(&(struct answer){.pieces = bytes, .n_pieces = 1});
-	ck_assert_int_eq(holt_sandbox_download(
-				 sandbox, "mnt/user-data/x", NULL, &data, &len, NULL), 0);
+	ck_assert_int_eq(
+		holt_sandbox_download(sandbox, "mnt/user-data/x", NULL, &data, &len, NULL), 0);
 	ck_assert_str_eq(stub.op, "download");
 	ck_assert_str_eq(stub.path, "/mnt/user-data/x");
 	ck_assert_uint_eq(stub.max_bytes, 104857600);
@@ -253,8 +254,8 @@ START_TEST(downloads)
 	ck_assert_int_eq(memcmp(data, "a\0\xFF\r\n", 6), 0);
 	holt_free(data);
 	seen_len = 0;
-	ck_assert_int_eq(holt_sandbox_download_to(
-				 sandbox, "/mnt/user-data/x", NULL, see, NULL, NULL), 0);
+	ck_assert_int_eq(
+		holt_sandbox_download_to(sandbox, "/mnt/user-data/x", NULL, see, NULL, NULL), 0);
 	ck_assert_uint_eq(seen_len, 5);
 	/* Guards come before anything. */
 	const int calls = atomic_load(&stub.calls);
@@ -284,8 +285,8 @@ START_TEST(a_download_has_a_limit)
 	for (size_t i = 0; i < 101; i++)
 		pieces[i] = (struct piece){0, megabyte, i < 100 ? sizeof megabyte : 1, NULL};
 	answer(&(struct answer){.pieces = pieces, .n_pieces = 100});
-	ck_assert_int_eq(holt_sandbox_download(
-				 sandbox, "/mnt/user-data/x", NULL, &data, &len, NULL), 0);
+	ck_assert_int_eq(
+		holt_sandbox_download(sandbox, "/mnt/user-data/x", NULL, &data, &len, NULL), 0);
 	ck_assert_uint_eq(len, HOLT_DOWNLOAD_BYTES_MAX);
 	holt_free(data);
 	for (int how = 0; how < 2; how++) {
@@ -294,8 +295,8 @@ START_TEST(a_download_has_a_limit)
 		else
 			answer(&(struct answer){
 				.code = HOLT_ELIMIT, .errnum = EFBIG, .message = "too big"});
-		const int r =
-			holt_sandbox_download(sandbox, "/mnt/user-data/x", NULL, &data, &len, &error);
+		const int r = holt_sandbox_download(
+			sandbox, "/mnt/user-data/x", NULL, &data, &len, &error);
 		ck_assert_int_eq(holt_error_errno(error), EFBIG);
 		ck_assert_str_eq(holt_error_object(error), "/mnt/user-data/x");
 		ck_assert_str_eq(holt_error_message(error), want);
@@ -306,8 +307,8 @@ START_TEST(a_download_has_a_limit)
 }
 END_TEST
 
-typedef int (*write_fn)(holt_sandbox *, const char *, const void *, size_t, const holt_call_options *,
-	holt_error **);
+typedef int (*write_fn)(holt_sandbox *, const char *, const void *, size_t,
+	const holt_call_options *, holt_error **);
 
 /* C-89, C-91, C-98 */
 START_TEST(writing)

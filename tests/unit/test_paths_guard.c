@@ -103,7 +103,8 @@ START_TEST(downloads_from_elsewhere_are_refused)
 	}
 	holt_error *error = NULL;
 	char *path = NULL;
-	check_refused(path_of_download("/mnt/user-data/../x", "/mnt/user-data", &path, &error), &error, HOLT_EDENIED,
+	check_refused(path_of_download("/mnt/user-data/../x", "/mnt/user-data", &path, &error),
+		&error, HOLT_EDENIED,
 		"Access denied: path traversal detected in '/mnt/user-data/../x'");
 }
 END_TEST
