@@ -87,7 +87,7 @@ static int finish(struct results *r, int failed, const holt_search_result *found
 	const char *option, holt_error **reterr)
 {
 	if (r->errnum)
-		return sandbox_stream_failed(reterr, "cannot write to stdout", r->errnum);
+		return sandbox_failed(reterr, HOLT_EIO, r->errnum, "cannot write to stdout");
 	if (failed < 0)
 		return -1;
 	if (r->json && r->count == 0)
