@@ -2,7 +2,7 @@
 #ifndef GUEST_FILES_CONTENT_H
 #define GUEST_FILES_CONTENT_H
 
-#include "files.h"
+#include "builtin_files.h"
 
 /*
  * The content of a write, which is kept until it is complete: so a client that gives up, or goes,
