@@ -45,6 +45,7 @@ extern const struct cli_verb verb_rename;
 extern const struct cli_verb verb_restart;
 extern const struct cli_verb verb_rm;
 extern const struct cli_verb verb_run;
+extern const struct cli_verb verb_sandbox;
 extern const struct cli_verb verb_start;
 extern const struct cli_verb verb_stats;
 extern const struct cli_verb verb_stop;
@@ -77,8 +78,10 @@ int cli_finish_with(int status);
 int cli_parse_bytes(const char *text, uint64_t *ret);
 /* The same of memory, in whole MiB, at least 1. */
 int cli_parse_mib(const char *text, uint32_t *ret);
-/* "10", "1.5", "90s", "2m", "1h": milliseconds, at least 1. */
+/* "10", "1.5", "500ms", "90s", "2m", "1h": milliseconds, at least 1. */
 int cli_parse_duration_ms(const char *text, uint64_t *ret);
+/* The same, but "0" is HOLT_FOREVER. */
+int cli_parse_timeout_ms(const char *text, uint64_t *ret);
 /* The same, but "0" is HOLT_NO_GRACE. */
 int cli_parse_grace_ms(const char *text, uint64_t *ret);
 int cli_parse_count(const char *text, uint32_t *ret);
@@ -114,13 +117,21 @@ void cli_cut(char *text, size_t cap, size_t columns);
 void cli_format_age(char *dst, size_t cap, int64_t seconds);
 /* "1.5 GB" with @base 1000, "1.5 GiB" with 1024. */
 void cli_format_bytes(char *dst, size_t cap, uint64_t bytes, unsigned base);
-/* "2026-11-30T12:00:00.123456789Z". */
-void cli_format_time(char *dst, size_t cap, uint64_t ns);
+/* "2026-11-30T12:00:00.123456789Z", of nanoseconds since 1970. */
+void cli_format_time(char *dst, size_t cap, int64_t ns);
 uint64_t cli_now_ns(void);
 
 /* Print JSON that is known to be well-formed; what a terminal could mistake for a command is
  * written as \u00HH. With @pretty one member a line, indented by @depth and more. */
 void cli_json_print(FILE *out, const char *json, int pretty, int depth);
+/* What becomes of bytes that are no UTF-8. A path holds no NUL, so the former can be turned back.
+ */
+enum cli_json_bytes {
+	CLI_JSON_PATH, /* each is "\u0000" and two hex digits */
+	CLI_JSON_TEXT /* each is U+FFFD */
+};
+/* Print a string; as above with what is not printable. */
+void cli_json_string(FILE *out, const void *data, size_t len, enum cli_json_bytes rule);
 /* The text of a member of an object that has no other inside, without quotes; escapes stay as they
  * are. Returns its length, or 0 with *@ret "" where there is none. */
 size_t cli_json_member(const char *json, const char *name, const char **ret);

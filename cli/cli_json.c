@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The library's JSON on its way to the user. It is well-formed by contract, so a look at each byte
- * is enough: what is inside a string, and what is not.
+ * is enough: what is inside a string, and what is not. And strings of JSON made of bytes that a
+ * guest chose.
  */
 #include "cli.h"
 
@@ -37,6 +38,32 @@ static const char *put_string(FILE *out, const char *p)
 	while (p < end)
 		p += put_char(out, p, (size_t)(end - p));
 	return end;
+}
+
+/* One character of @p, or a byte that is none. Returns how much of @p it is. */
+static size_t put_escaped(FILE *out, const char *p, size_t left, enum cli_json_bytes rule)
+{
+	uint32_t code = 0;
+	const int n = cli_decode(p, left, &code);
+
+	if (n <= 0)
+		(void)fprintf(out, rule == CLI_JSON_PATH ? "\\u0000%02x" : "\\ufffd", (uint8_t)*p);
+	else if (*p == '"' || *p == '\\')
+		(void)fprintf(out, "\\%c", *p);
+	else
+		return put_char(out, p, left);
+	return n > 0 ? (size_t)n : 1;
+}
+
+void cli_json_string(FILE *out, const void *data, size_t len, enum cli_json_bytes rule)
+{
+	const char *p = data;
+	size_t done = 0;
+
+	(void)fputc('"', out);
+	while (done < len)
+		done += put_escaped(out, p + done, len - done, rule);
+	(void)fputc('"', out);
 }
 
 static void new_line(FILE *out, int depth)

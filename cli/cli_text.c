@@ -19,11 +19,10 @@ static size_t utf8_length(uint8_t lead)
 			     : 0;
 }
 
-/* Not: controls of both sets, surrogates, and what changes the direction or the line. */
+/* Not: controls of both sets, and what changes the direction or the line. */
 int cli_is_printable(uint32_t code)
 {
 	return code >= 0x20 && !(code >= 0x7f && code < 0xa0) &&
-	       !(code >= 0xd800 && code < 0xe000) && code <= 0x10ffff &&
 	       !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069) &&
 	       code != 0x200e && code != 0x200f && code != 0x061c;
 }
@@ -43,7 +42,8 @@ int cli_decode(const void *text, size_t left, uint32_t *ret_code)
 		code = code << 6 | (p[i] & 0x3f);
 	}
 	*ret_code = code;
-	return n < 2 || code >= least[n] ? (int)n : 0;
+	return code >= least[n] && code <= 0x10ffff && !(code >= 0xd800 && code < 0xe000) ? (int)n
+											  : 0;
 }
 
 /* Bytes at @p that are one character to be shown; 0: the first has to be escaped; -1: that depends
@@ -183,15 +183,18 @@ void cli_format_bytes(char *dst, size_t cap, uint64_t bytes, unsigned base)
 	(void)snprintf(dst, cap, i ? "%.1f %s" : "%.0f %s", value, units[base == 1024][i]);
 }
 
-void cli_format_time(char *dst, size_t cap, uint64_t ns)
+void cli_format_time(char *dst, size_t cap, int64_t ns)
 {
-	const time_t seconds = (time_t)(ns / 1000000000u);
+	const int64_t second = 1000000000;
+	const int before = ns % second < 0;
+	const time_t seconds = (time_t)(ns / second - before);
+	const int64_t part = ns % second + (before ? second : 0);
 	char date[40] = "?";
 	struct tm tm;
 
 	if (gmtime_r(&seconds, &tm))
 		(void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(dst, cap, "%s.%09uZ", date, (unsigned)(ns % 1000000000u));
+	(void)snprintf(dst, cap, "%s.%09uZ", date, (unsigned)part);
 }
 
 uint64_t cli_now_ns(void)

@@ -115,7 +115,7 @@ static const char *parse_milli(const char *p, uint64_t *ret)
 }
 
 struct unit {
-	char letter;
+	const char *name;
 	uint64_t factor;
 };
 
@@ -129,12 +129,9 @@ static uint64_t parse_with_unit(const char *text, const struct unit *units, uint
 	if (!rest)
 		return 0;
 	if (*rest) {
-		const char letter = *rest >= 'A' && *rest <= 'Z' ? (char)(*rest - 'A' + 'a')
-								 : *rest;
-
-		while (units->letter && units->letter != letter)
+		while (units->name && strcasecmp(units->name, rest) != 0)
 			units++;
-		if (!units->letter || rest[1])
+		if (!units->name)
 			return 0;
 		factor = units->factor;
 	}
@@ -145,8 +142,8 @@ static uint64_t parse_with_unit(const char *text, const struct unit *units, uint
 
 int cli_parse_bytes(const char *text, uint64_t *ret)
 {
-	static const struct unit units[] = {{'b', 1}, {'g', 1u << 30}, {'k', 1u << 10},
-		{'m', 1u << 20}, {'t', 1ull << 40}, {0, 0}};
+	static const struct unit units[] = {{"b", 1}, {"g", 1u << 30}, {"k", 1u << 10},
+		{"m", 1u << 20}, {"t", 1ull << 40}, {0}};
 	const uint64_t bytes = parse_with_unit(text, units, 1);
 
 	*ret = bytes;
@@ -166,7 +163,7 @@ int cli_parse_mib(const char *text, uint32_t *ret)
 int cli_parse_duration_ms(const char *text, uint64_t *ret)
 {
 	static const struct unit units[] = {
-		{'d', 86400000}, {'h', 3600000}, {'m', 60000}, {'s', 1000}, {0, 0}};
+		{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"ms", 1}, {"s", 1000}, {0}};
 	const uint64_t ms = parse_with_unit(text, units, 1000);
 
 	*ret = ms;
@@ -188,6 +185,15 @@ int cli_parse_grace_ms(const char *text, uint64_t *ret)
 {
 	if (strcmp(text, "0") == 0) {
 		*ret = HOLT_NO_GRACE;
+		return 0;
+	}
+	return cli_parse_duration_ms(text, ret);
+}
+
+int cli_parse_timeout_ms(const char *text, uint64_t *ret)
+{
+	if (strcmp(text, "0") == 0) {
+		*ret = HOLT_FOREVER;
 		return 0;
 	}
 	return cli_parse_duration_ms(text, ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli.h"
+#include "subverbs.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -149,40 +149,17 @@ static int rm_main(int argc, char **argv, holt_home *home)
 	return cli_finish_with(status);
 }
 
-static const struct {
-	const char *name;
-	int (*main)(int argc, char **argv, holt_home *home);
-} subverbs[] = {
-	{"import", import_main},
-	{"inspect", inspect_main},
-	{"ls", ls_main},
-	{"rm", rm_main},
-};
-
 static int image_main(int argc, char **argv)
 {
-	const size_t n = sizeof subverbs / sizeof subverbs[0];
-	const char *name = argc > 1 ? argv[1] : "";
-	holt_home *home = NULL;
-	holt_error *error = NULL;
-	size_t i = 0;
+	static const struct cli_subverb subverbs[] = {
+		{.name = "import", .in_home = import_main},
+		{.name = "inspect", .in_home = inspect_main},
+		{.name = "ls", .in_home = ls_main},
+		{.name = "rm", .in_home = rm_main},
+		{0},
+	};
 
-	while (i < n && strcmp(subverbs[i].name, name) != 0)
-		i++;
-	if (i == n)
-		return cli_usage(CLI_USAGE, "image",
-			*name ? "'%.64s' is not import, inspect, ls or rm"
-			      : "say import, inspect, ls or rm%s",
-			name);
-	if (argc > 2 && strcmp(argv[2], "--help") == 0) {
-		(void)fputs(verb_image.help, stdout);
-		return cli_finish();
-	}
-	if (holt_home_open(NULL, &home, &error) < 0)
-		return cli_error(CLI_FAILED, error);
-	const int status = subverbs[i].main(argc - 1, argv + 1, home);
-	holt_home_close(home);
-	return status;
+	return cli_subverbs(&verb_image, subverbs, argc, argv);
 }
 
 const struct cli_verb verb_image = {

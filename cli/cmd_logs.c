@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * holt logs: what the program of a box wrote. Into a file or a pipe it goes as it is; on a terminal
- * nothing of it can be taken for a command (see cli_escape). The pieces of a log end anywhere, so
- * each stream remembers whether a line is open, and a character that has only begun.
+ * holt logs: what the program of a box wrote. The pieces of a log end anywhere, so each stream
+ * remembers whether a line is open.
  */
-#include "cli.h"
+#include "guest_stream.h"
 
 #include <getopt.h>
 #include <string.h>
-#include <unistd.h>
-
-#define CHUNK 1024
 
 struct stream {
-	FILE *out;
-	int terminal;
+	struct guest_stream guest;
 	int in_line;
-	char held[8];
-	size_t n_held;
 };
 
 struct logs {
@@ -26,49 +19,18 @@ struct logs {
 	struct stream streams[2];
 };
 
-/* With @more, a character at the end that may go on is held back. */
-static void put_escaped(struct stream *s, const char *data, size_t len, int more)
-{
-	while (len > 0 || (s->n_held && !more)) {
-		char in[CHUNK];
-		char out[4 * CHUNK + 8];
-		size_t n = s->n_held;
-		size_t used = 0;
-		const size_t taken = len < sizeof in - n ? len : sizeof in - n;
-
-		memcpy(in, s->held, n);
-		memcpy(in + n, data, taken);
-		n += taken;
-		data += taken;
-		len -= taken;
-		const size_t written = cli_escape(out, sizeof out, in, n,
-			CLI_ESCAPE_LINES | (more || len ? CLI_ESCAPE_MORE : 0), &used);
-		(void)fwrite(out, 1, written, s->out);
-		s->n_held = n - used;
-		memcpy(s->held, in + used, s->n_held);
-	}
-}
-
-static void put(struct stream *s, const char *data, size_t len)
-{
-	if (s->terminal)
-		put_escaped(s, data, len, 1);
-	else
-		(void)fwrite(data, 1, len, s->out);
-}
-
 static void put_lines(struct stream *s, const char *data, size_t len, uint64_t time_ns)
 {
 	char time[64];
 
-	cli_format_time(time, sizeof time, time_ns);
+	cli_format_time(time, sizeof time, (int64_t)time_ns);
 	while (len > 0) {
 		const char *end = memchr(data, '\n', len);
 		const size_t n = end ? (size_t)(end - data) + 1 : len;
 
 		if (!s->in_line)
-			(void)fprintf(s->out, "%s ", time);
-		put(s, data, n);
+			(void)fprintf(s->guest.out, "%s ", time);
+		(void)guest_stream_put(&s->guest, data, n);
 		s->in_line = !end;
 		data += n;
 		len -= n;
@@ -104,13 +66,13 @@ static int show(struct logs *l, holt_log_reader *log, holt_error **reterr)
 		struct stream *s = &l->streams[number == HOLT_STDERR];
 		/* Both may be one terminal: the order is to be seen. */
 		if (s != last)
-			(void)fflush(last->out);
+			(void)fflush(last->guest.out);
 		last = s;
 		if (l->times)
 			put_lines(s, data, len, time_ns);
 		else
-			put(s, data, len);
-		if (ferror(s->out))
+			(void)guest_stream_put(&s->guest, data, len);
+		if (ferror(s->guest.out))
 			return 0;
 	}
 }
@@ -146,7 +108,7 @@ static int parse(struct logs *l, int argc, char **argv)
 
 static int logs_main(int argc, char **argv)
 {
-	struct logs l = {.tail = UINT64_MAX, .streams = {{.out = stdout}, {.out = stderr}}};
+	struct logs l = {.tail = UINT64_MAX};
 	holt_home *home = NULL;
 	holt_box *box = NULL;
 	holt_log_reader *log = NULL;
@@ -158,13 +120,13 @@ static int logs_main(int argc, char **argv)
 	status = cli_open_box(argv[optind], &home, &box);
 	if (status)
 		return status;
-	l.streams[0].terminal = isatty(STDOUT_FILENO);
-	l.streams[1].terminal = isatty(STDERR_FILENO);
+	l.streams[0].guest = guest_stream_to(stdout);
+	l.streams[1].guest = guest_stream_to(stderr);
 	int r = holt_box_open_log(box, l.tail, &log, &error);
 	if (r == 0)
 		r = show(&l, log, &error);
 	for (int i = 0; i < 2; i++)
-		put_escaped(&l.streams[i], "", 0, 0);
+		(void)guest_stream_end(&l.streams[i].guest);
 	holt_log_close(log);
 	cli_close_box(home, box);
 	status = r < 0 ? cli_error(CLI_FAILED, error) : CLI_OK;

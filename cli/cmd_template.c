@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* holt template: the saved machines that boxes begin as copies of. */
-#include "cli.h"
+#include "subverbs.h"
 
 #include <getopt.h>
 #include <string.h>
@@ -234,41 +234,18 @@ static int spares_main(int argc, char **argv, holt_home *home)
 
 /* ---- the verb ---- */
 
-static const struct {
-	const char *name;
-	int (*main)(int argc, char **argv, holt_home *home);
-} subverbs[] = {
-	{"build", build_main},
-	{"ls", ls_main},
-	{"prune", prune_main},
-	{"rm", rm_main},
-	{"spares", spares_main},
-};
-
 static int template_main(int argc, char **argv)
 {
-	const size_t n = sizeof subverbs / sizeof subverbs[0];
-	const char *name = argc > 1 ? argv[1] : "";
-	holt_home *home = NULL;
-	holt_error *error = NULL;
-	size_t i = 0;
+	static const struct cli_subverb subverbs[] = {
+		{.name = "build", .in_home = build_main},
+		{.name = "ls", .in_home = ls_main},
+		{.name = "prune", .in_home = prune_main},
+		{.name = "rm", .in_home = rm_main},
+		{.name = "spares", .in_home = spares_main},
+		{0},
+	};
 
-	while (i < n && strcmp(subverbs[i].name, name) != 0)
-		i++;
-	if (i == n)
-		return cli_usage(CLI_USAGE, "template",
-			*name ? "'%.64s' is not build, ls, prune, rm or spares"
-			      : "say build, ls, prune, rm or spares%s",
-			name);
-	if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
-		(void)fputs(verb_template.help, stdout);
-		return cli_finish();
-	}
-	if (holt_home_open(NULL, &home, &error) < 0)
-		return cli_error(CLI_FAILED, error);
-	const int status = subverbs[i].main(argc - 1, argv + 1, home);
-	holt_home_close(home);
-	return status;
+	return cli_subverbs(&verb_template, subverbs, argc, argv);
 }
 
 const struct cli_verb verb_template = {

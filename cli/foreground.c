@@ -120,12 +120,12 @@ static void set_exec(struct watch *w, holt_exec *exec)
 		terminal_restore();
 }
 
-static void tell_result(const struct foreground *f, const holt_exit *result)
+void foreground_tell(const holt_exit *result, uint64_t timeout_ms)
 {
-	if ((result->flags & HOLT_EXIT_TIMED_OUT) && f->timeout_ms)
+	if ((result->flags & HOLT_EXIT_TIMED_OUT) && timeout_ms)
 		(void)fprintf(stderr,
 			"holt: the command was killed after its time-out of %llu ms\n",
-			(unsigned long long)f->timeout_ms);
+			(unsigned long long)timeout_ms);
 	else if (result->flags & HOLT_EXIT_TIMED_OUT)
 		(void)fprintf(stderr, "holt: the command was killed after its time-out\n");
 	if (result->flags & HOLT_EXIT_OOM)
@@ -143,7 +143,7 @@ int foreground_pump(struct foreground *f, holt_exec *exec, holt_error **reterr)
 	set_exec(&watch, NULL);
 	if (r < 0)
 		return -1;
-	tell_result(f, &result);
+	foreground_tell(&result, f->timeout_ms);
 	return result.code;
 }
 

@@ -29,4 +29,8 @@ int foreground_run(struct foreground *f);
 /* For @work: connect @exec with the streams and the terminal until it ends. Returns as @work. */
 int foreground_pump(struct foreground *f, holt_exec *exec, holt_error **reterr);
 
+/* Say on stderr what is to be known besides the exit code. @timeout_ms is 0 where it is not known.
+ */
+void foreground_tell(const holt_exit *result, uint64_t timeout_ms);
+
 #endif

@@ -25,6 +25,7 @@ static const struct cli_verb *const verbs[] = {
 	&verb_restart,
 	&verb_rm,
 	&verb_run,
+	&verb_sandbox,
 	&verb_start,
 	&verb_stats,
 	&verb_stop,

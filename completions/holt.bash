@@ -142,10 +142,50 @@ _holt_template() {
 	esac
 }
 
+# Its options without a value, then, behind a '|', those with one.
+_holt_sandbox_flags() {
+	local all="--timeout -u --user -w --workdir"
+	case $1 in
+	append | update | write) echo "--exclusive | $all" ;;
+	download) echo "| --user-data $all" ;;
+	exec) echo "--json --text | -e --env --env-file $all" ;;
+	glob) echo "--dirs --json -0 --null | --max-results $all" ;;
+	grep) echo "--case-sensitive --json --literal -0 --null | --glob --max-results $all" ;;
+	ls) echo "--json -0 --null | --depth --max-entries $all" ;;
+	mkdir) echo "-p --parents | $all" ;;
+	mv) echo "-n --no-clobber | $all" ;;
+	read) echo "| --lines $all" ;;
+	rm) echo "-f --force -r --recursive | $all" ;;
+	stat) echo "--json -P --no-follow | $all" ;;
+	*) echo "|" ;;
+	esac
+}
+
+# Paths are the box's own business.
+_holt_sandbox() {
+	local current=$1 previous=$2 flags n
+	if ((COMP_CWORD == 2)); then
+		_holt_words "append download exec glob grep ls mkdir mv read rm stat update write --help" \
+			"$current"
+		return
+	fi
+	flags=$(_holt_sandbox_flags "${COMP_WORDS[2]}")
+	# The verb is one of them.
+	n=$(($(_holt_plain_words "${flags#*|}") - 1))
+	[[ ${COMP_WORDS[2]} != exec ]] || ((n == 0)) || return
+	if _holt_in "$previous" "${flags#*|}"; then
+		_holt_value "$previous" "$current"
+	elif [[ $current == -* ]]; then
+		_holt_words "${flags/|/} -h --help" "$current"
+	elif ((n == 0)); then
+		_holt_words "$(_holt_boxes)" "$current"
+	fi
+}
+
 _holt() {
 	local current=$2 previous=$3
 	local verbs="cp doctor events exec help image inspect kill logs pause prune ps rename \
-		restart rm run start stats stop template unpause version wait"
+		restart rm run sandbox start stats stop template unpause version wait"
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		_holt_words "$verbs --help --version" "$current"
@@ -153,6 +193,7 @@ _holt() {
 	fi
 	case ${COMP_WORDS[1]} in
 	image) _holt_image "$current" "$previous" ;;
+	sandbox) _holt_sandbox "$current" "$previous" ;;
 	template) _holt_template "$current" "$previous" ;;
 	help) _holt_words "$verbs" "$current" ;;
 	*) _holt_verb "${COMP_WORDS[1]}" "$current" "$previous" ;;

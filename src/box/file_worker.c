@@ -167,10 +167,17 @@ int file_worker_send(struct file_worker *w, const struct wire_msg *m,
 	return file_worker_send_raw(w, frame, len, bounds, reterr);
 }
 
+static int untrusted(holt_error **reterr)
+{
+	err_hint(reterr, "the box cannot be trusted any more: make another one");
+	return -HOLT_EPROTOCOL;
+}
+
 static int nonsense(enum wire_status status, holt_error **reterr)
 {
-	return err_make(reterr, HOLT_EPROTOCOL, "the box's file worker broke the protocol: %s",
+	(void)err_make(reterr, HOLT_EPROTOCOL, "the box's file worker broke the protocol: %s",
 		wire_status_name(status));
+	return untrusted(reterr);
 }
 
 /* Until the buffer holds @need bytes from the front on, or whatever more one read brings. */
@@ -180,7 +187,8 @@ static int fill(
 	struct buf *in = &w->in;
 	size_t n = 0;
 
-	buf_consume(in, w->off);
+	if (w->off > 0)
+		buf_consume(in, w->off);
 	w->off = 0;
 	size_t want = need - in->len < READ_CHUNK ? READ_CHUNK : need - in->len;
 	if (want > in->max - in->len)
@@ -202,8 +210,9 @@ int file_worker_next(struct file_worker *w, const struct file_bounds *bounds, st
 {
 	for (;;) {
 		size_t used = 0;
-		const enum wire_status status = wire_decode(WIRE_AS_HOST, WIRE_FILES,
-			w->in.data + w->off, w->in.len - w->off, ret, &used);
+		const uint8_t *at = w->in.len > 0 ? w->in.data + w->off : NULL;
+		const enum wire_status status = wire_decode(
+			WIRE_AS_HOST, WIRE_FILES, at, w->in.len - w->off, ret, &used);
 
 		if (status == WIRE_OK) {
 			w->off += used;
@@ -247,12 +256,14 @@ static int gave_up(
 	case ENOMEM:
 		return no_memory(reterr);
 	case 0:
-		return err_make(reterr, HOLT_EPROTOCOL,
+		(void)err_make(reterr, HOLT_EPROTOCOL,
 			"the box's file worker ended unasked with code %u", result->code);
+		break;
 	default:
-		return err_make(reterr, HOLT_EPROTOCOL, "the box's file worker gave up: %s",
+		(void)err_make(reterr, HOLT_EPROTOCOL, "the box's file worker gave up: %s",
 			holt_error_message(said));
 	}
+	return untrusted(reterr);
 }
 
 int file_worker_death(struct file_worker *w, const struct file_bounds *bounds, holt_error **reterr)

@@ -66,6 +66,19 @@ complete_words() {
 	assert_output $'--no-template\n--timeout\n--help'
 }
 
+@test "bash completes the words and options of sandbox" {
+	run -0 complete_words holt sandbox ''
+	assert_output $'append\ndownload\nexec\nglob\ngrep\nls\nmkdir\nmv\nread\nrm\nstat\nupdate\nwrite\n--help'
+	run -0 complete_words holt sandbox ls --max
+	assert_output --max-entries
+	run -0 complete_words holt sandbox grep --user root box --l
+	assert_output --literal
+	run -0 complete_words holt sandbox exec -e A=1 box --te
+	assert_output ''
+	run -0 complete_words holt sandbox read --lines 2:5 box /et
+	assert_output ''
+}
+
 # Completion asks the program; here it finds another one.
 @test "bash completes names of boxes: those that run, or all, as the verb wants" {
 	mkdir -p "$TEST_DIR/bin"
@@ -74,6 +87,10 @@ complete_words() {
 	HOLT_BUILD=$TEST_DIR/bin
 	run -0 complete_words holt exec ''
 	assert_output web
+	run -0 complete_words holt sandbox stat --json ''
+	assert_output web
+	run -0 complete_words holt sandbox stat -u 0 web ''
+	assert_output ''
 	run -0 complete_words holt stop ''
 	assert_output web
 	run -0 complete_words holt rm ''

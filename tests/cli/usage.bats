@@ -18,10 +18,10 @@ verbs() {
 @test "help lists the verbs on stdout" {
 	run -0 --separate-stderr holt --help
 	for verb in cp doctor events exec image inspect kill logs pause prune ps rename restart rm run \
-		start stats stop template unpause version wait; do
+		sandbox start stats stop template unpause version wait; do
 		assert_match "$output" $'\n'"  $verb "
 	done
-	assert_equal "number of verbs" "$(verbs | wc -l)" 22
+	assert_equal "number of verbs" "$(verbs | wc -l)" 23
 	[[ -z $stderr ]]
 	local by_option=$output
 	run -0 holt help
@@ -51,18 +51,6 @@ verbs() {
 		[[ -n $verb && $verb != run ]] || most=42
 		((${#lines[@]} <= most)) || fail "'$verb': longer than $most lines: ${#lines[@]}"
 	done
-}
-
-# usage_error STATUS ARGUMENT...
-usage_error() {
-	local wanted=$1
-	shift
-	run --separate-stderr holt "$@"
-	assert_status "$wanted"
-	[[ -z $output ]] || fail "a usage error writes to stdout: $output"
-	# shellcheck disable=SC2154 # set by bats' run
-	((${#stderr_lines[@]} == 1)) || fail "'$*' gives not one line:" "$stderr"
-	assert_match "$stderr" "^holt.*: .*; see 'holt .*--help'$"
 }
 
 @test "usage errors of run: 125 and one line (K48)" {

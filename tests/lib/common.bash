@@ -210,3 +210,15 @@ assert_between() {
 		fail "$1 is $2, not within $3 to $4"
 	fi
 }
+
+# usage_error STATUS ARGUMENT...: a call that makes no sense is told so in one line.
+usage_error() {
+	local wanted=$1
+	shift
+	run --separate-stderr holt "$@"
+	assert_status "$wanted"
+	[[ -z $output ]] || fail "a usage error writes to stdout: $output"
+	# shellcheck disable=SC2154 # set by bats' run
+	((${#stderr_lines[@]} == 1)) || fail "'$*' gives not one line:" "$stderr"
+	assert_match "$stderr" "^holt.*: .*; see 'holt .*--help'$"
+}

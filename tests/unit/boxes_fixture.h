@@ -352,13 +352,14 @@ static inline void home_make(void)
 	holt_home_close(h);
 }
 
-static inline int run_tests(const char *name, const TTest *const *tests, size_t n)
+static inline int run_tests_in(
+	const char *name, SFun before, SFun after, const TTest *const *tests, size_t n)
 {
 	Suite *s = suite_create(name);
 	TCase *c = tcase_create(name);
 
 	home_make();
-	tcase_add_checked_fixture(c, setup, teardown);
+	tcase_add_checked_fixture(c, before, after);
 	tcase_set_timeout(c, 100);
 	for (size_t i = 0; i < n; i++)
 		tcase_add_test(c, tests[i]);
@@ -369,6 +370,11 @@ static inline int run_tests(const char *name, const TTest *const *tests, size_t 
 	srunner_free(r);
 	failed += fs_remove_tree(AT_FDCWD, home_dir) != 0;
 	return failed != 0;
+}
+
+static inline int run_tests(const char *name, const TTest *const *tests, size_t n)
+{
+	return run_tests_in(name, setup, teardown, tests, n);
 }
 
 #endif

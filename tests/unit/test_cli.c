@@ -164,6 +164,35 @@ START_TEST(json_is_printed)
 }
 END_TEST
 
+static void expect_string(const char *data, size_t len, enum cli_json_bytes rule, const char *want)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	ck_assert_ptr_nonnull(out);
+	cli_json_string(out, data, len, rule);
+	ck_assert_int_eq(fclose(out), 0);
+	ck_assert_str_eq(text, want);
+	free(text);
+}
+
+START_TEST(json_of_bytes)
+{
+	expect_string(STR(""), CLI_JSON_PATH, "\"\"");
+	expect_string(STR("a \"b\\\n\xc3\xbc\xf0\x9f\x98\x80"), CLI_JSON_PATH,
+		"\"a \\\"b\\\\\\u000a\xc3\xbc\xf0\x9f\x98\x80\"");
+	expect_string(STR("\x1b\xe2\x80\xae"), CLI_JSON_PATH, "\"\\u001b\\u202e\"");
+	/* Latin-1, overlong, surrogate, beyond the last, and one that breaks off. */
+	expect_string(STR("\xe9z\xc0\x80"), CLI_JSON_PATH, "\"\\u0000e9z\\u0000c0\\u000080\"");
+	expect_string(STR("\xed\xa0\x80"), CLI_JSON_PATH, "\"\\u0000ed\\u0000a0\\u000080\"");
+	expect_string(
+		STR("\xf4\x90\x80\x80"), CLI_JSON_PATH, "\"\\u0000f4\\u000090\\u000080\\u000080\"");
+	expect_string(STR("\xe2\x82"), CLI_JSON_PATH, "\"\\u0000e2\\u000082\"");
+	expect_string(STR("\xe9\0z"), CLI_JSON_TEXT, "\"\\ufffd\\u0000z\"");
+}
+END_TEST
+
 START_TEST(json_members)
 {
 	static const char json[] = "{\"id\": \"name\",\"name\":\"a\\\"b\",\"n\":12,\"e\":\"\"}";
@@ -229,6 +258,39 @@ START_TEST(times)
 }
 END_TEST
 
+START_TEST(time_outs)
+{
+	static const struct {
+		const char *text;
+		uint64_t want_ms;
+	} cases[] = {{"0", HOLT_FOREVER}, {"2s", 2000}, {"500ms", 500}, {"1m", 60000}, {"3", 3000},
+		{"0.25", 250}, {"1H", 3600000}, {"2d", 172800000}};
+	static const char *const bad[] = {
+		"", "s", "-1", "0s", "0.2ms", "5x", "5msx", "5m s", "1e3"};
+	uint64_t ms = 0;
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		ck_assert_msg(cli_parse_timeout_ms(cases[i].text, &ms) == 0, "%s", cases[i].text);
+		ck_assert_uint_eq(ms, cases[i].want_ms);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		ck_assert_msg(cli_parse_timeout_ms(bad[i], &ms) < 0, "'%s' is taken", bad[i]);
+}
+END_TEST
+
+START_TEST(dates)
+{
+	char out[64];
+
+	cli_format_time(out, sizeof out, 1700000000000000009);
+	ck_assert_str_eq(out, "2023-11-14T22:13:20.000000009Z");
+	cli_format_time(out, sizeof out, -1);
+	ck_assert_str_eq(out, "1969-12-31T23:59:59.999999999Z");
+	cli_format_time(out, sizeof out, INT64_MIN);
+	ck_assert_str_eq(out, "1677-09-21T00:12:43.145224192Z");
+}
+END_TEST
+
 START_TEST(graces)
 {
 	uint64_t ms = 0;
@@ -245,7 +307,8 @@ int main(void)
 {
 	const TTest *const tests[] = {escape_keeps_text, escape_hides_commands, escape_of_lines,
 		escape_waits_for_more, escape_stays_in_its_room, cut_to_columns, ages, sizes,
-		json_is_printed, json_members, signals, times, graces};
+		json_is_printed, json_of_bytes, json_members, signals, times, time_outs, dates,
+		graces};
 	Suite *s = suite_create("cli");
 	TCase *c = tcase_create("cli");
 

@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # set by bats' run
+# holt sandbox without a machine: what it says about itself, and calls that make no sense.
+
+load ../lib/common
+
+ALL='append download exec glob grep ls mkdir mv read rm stat update write'
+
+@test "each verb of sandbox has a help of its own, by both options, of one screen, with an example" {
+	local verb line
+	for verb in $ALL; do
+		run -0 --separate-stderr --keep-empty-lines holt sandbox "$verb" --help
+		assert_match "$output" "^Usage: holt sandbox $verb "
+		assert_match "$output" $'\nExample:\n  .*holt sandbox '"$verb "
+		((${#lines[@]} <= 24)) || fail "longer than 24 lines: ${#lines[@]}"
+		for line in "${lines[@]}"; do
+			((${#line} <= 80)) || fail "wider than 80 columns: $line"
+		done
+		[[ -z $stderr ]]
+		local by_long=$output
+		run -0 --keep-empty-lines holt sandbox "$verb" -h
+		assert_output "$by_long"
+	done
+}
+
+@test "usage errors of sandbox: 2, of its exec 125, and one line (K48)" {
+	local verb
+	usage_error 2 sandbox
+	assert_match "$stderr" 'say append, .* or write;'
+	usage_error 2 sandbox fly
+	for verb in ${ALL/exec/}; do
+		usage_error 2 sandbox "$verb"
+		usage_error 2 sandbox "$verb" box
+		usage_error 2 sandbox "$verb" box a b c
+		usage_error 2 sandbox "$verb" --no-such-option box a
+		usage_error 2 sandbox "$verb" --timeout soon box a
+		usage_error 2 sandbox "$verb" --timeout -1 box a
+		usage_error 2 sandbox "$verb" -w relative box a
+		usage_error 2 sandbox "$verb" box a --user
+	done
+	usage_error 125 sandbox exec
+	usage_error 125 sandbox exec box
+	usage_error 125 sandbox exec box --
+	usage_error 125 sandbox exec --timeout soon box true
+	usage_error 125 sandbox exec --text --json box true
+	usage_error 125 sandbox exec -e =x box true
+	usage_error 125 sandbox exec -w relative box true
+	usage_error 125 sandbox exec -e NOT_SET_ANYWHERE box true
+}
+
+@test "a command is one string: several words are refused, with what to do" {
+	usage_error 125 sandbox exec box ls -l
+	assert_match "$stderr" 'put it in quotes'
+	usage_error 125 sandbox exec box -- ls -l
+	usage_error 125 sandbox exec -- box -- ls -l
+}
+
+@test "values that are none" {
+	local lines
+	for lines in '' : - x 2-5 1:2:3 x:2 99999999999999999999; do
+		usage_error 2 sandbox read --lines "$lines" box a
+	done
+	usage_error 2 sandbox ls --depth -1 box a
+	usage_error 2 sandbox ls --depth 1001 box a
+	usage_error 2 sandbox ls --max-entries 0 box a
+	usage_error 2 sandbox glob --max-results 1000001 box a b
+	# This one means "none" to the library.
+	usage_error 2 sandbox grep --max-results 4294967295 box a b
+	usage_error 2 sandbox grep --glob '' box a b
+	usage_error 2 sandbox download --user-data relative box a
+	# Options belong to their verbs.
+	usage_error 2 sandbox read --json box a
+	usage_error 2 sandbox write -r box a
+	usage_error 2 sandbox glob --literal box a b
+}
+
+@test "a box that is not there: 1, or 125 of exec, with a hint (K48)" {
+	local verb words
+	for verb in ${ALL/exec/}; do
+		words=(/x)
+		[[ ! $verb =~ ^(glob|grep|mv)$ ]] || words=(/x y)
+		run --separate-stderr holt sandbox "$verb" no-such-box "${words[@]}" </dev/null
+		assert_status 1
+		assert_output ''
+		assert_match "$stderr" "^holt: .*no-such-box.*"$'\n'"hint: "
+	done
+	run --separate-stderr holt sandbox exec no-such-box -- true
+	assert_status 125
+	assert_output ''
+	assert_match "$stderr" "^holt: .*no-such-box.*"$'\n'"hint: "
+	# Options may stand behind the words; "--" ends them.
+	run --separate-stderr holt sandbox rm no-such-box /x -rf
+	assert_status 1
+	run --separate-stderr holt sandbox grep -- no-such-box /x --dashes
+	assert_status 1
+}
