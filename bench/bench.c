@@ -20,7 +20,7 @@
  *
  * clones.c has the figures of boxes that begin as clones, density.c what these cost while they run,
  * boxes.c those of boxes that live on, lanes.c throughput and latency of a running box,
- * many_boxes.c the opening of a home with a thousand.
+ * many_boxes.c the opening of a home with a thousand, sandboxes.c what agents do in a box.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -35,6 +35,7 @@
 #include "lanes.h"
 #include "many_boxes.h"
 #include "record.h"
+#include "sandboxes.h"
 
 #include <ftw.h>
 #include <getopt.h>
@@ -448,6 +449,17 @@ static int clones(struct bench *b)
 	return 0;
 }
 
+/* Only these. */
+static int sandboxes(struct bench *b)
+{
+	take_host(b);
+	if (b->debian)
+		bench_sandboxes(b->home, b->debian, b->rounds, &b->host);
+	else
+		record_absent("sandboxes", "no Debian image here; run 'make setup'");
+	return 0;
+}
+
 static int bench_all(struct bench *b)
 {
 	struct start s;
@@ -470,6 +482,7 @@ static int bench_all(struct bench *b)
 	bench_pss(b);
 	bench_import(b);
 	bench_many_boxes(b->dir, b->layer, b->rounds, &b->host);
+	(void)sandboxes(b);
 	plain_done(&b->plain);
 	return 0;
 }
@@ -483,6 +496,7 @@ static int usage(void)
 		"       bench --lanes [-n ROUNDS] --image REF\n"
 		"       bench --clones [-n ROUNDS] --image REF --holt FILE [--debian REF]\n"
 		"             [--rootfs DIR]\n"
+		"       bench --contract [-n ROUNDS] --image REF --debian REF\n"
 		"bench/run prepares all of it\n");
 	return 2;
 }
@@ -491,12 +505,12 @@ int main(int argc, char **argv)
 {
 	static struct bench b = {.rounds = ROUNDS_DEFAULT, .plain.kernel_fd = -1};
 	static const struct option options[] = {{"busybox", required_argument, NULL, 'b'},
-		{"clones", no_argument, NULL, 'C'}, {"debian", required_argument, NULL, 'e'},
-		{"demo", no_argument, NULL, 'D'}, {"dir", required_argument, NULL, 'd'},
-		{"holt", required_argument, NULL, 'h'}, {"image", required_argument, NULL, 'i'},
-		{"init", required_argument, NULL, 'I'}, {"lanes", no_argument, NULL, 'L'},
-		{"layer", required_argument, NULL, 'l'}, {"rootfs", required_argument, NULL, 'r'},
-		{0}};
+		{"clones", no_argument, NULL, 'C'}, {"contract", no_argument, NULL, 'S'},
+		{"debian", required_argument, NULL, 'e'}, {"demo", no_argument, NULL, 'D'},
+		{"dir", required_argument, NULL, 'd'}, {"holt", required_argument, NULL, 'h'},
+		{"image", required_argument, NULL, 'i'}, {"init", required_argument, NULL, 'I'},
+		{"lanes", no_argument, NULL, 'L'}, {"layer", required_argument, NULL, 'l'},
+		{"rootfs", required_argument, NULL, 'r'}, {0}};
 	holt_error *error = NULL;
 	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
 	int c;
@@ -508,6 +522,9 @@ int main(int argc, char **argv)
 			break;
 		case 'C':
 			only = clones;
+			break;
+		case 'S':
+			only = sandboxes;
 			break;
 		case 'D':
 			only = demo;

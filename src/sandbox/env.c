@@ -30,9 +30,10 @@ static bool is_posix_name(const char *key, size_t len)
 /* Only the name is said: values may be secrets. */
 static int refuse(const char *entry, size_t len, const char *what, holt_error **reterr)
 {
-	auto_free char *key = str_ndup(entry, len < 256 ? len : 256);
+	char key[256];
 
-	(void)err_make(reterr, HOLT_EINVALID, "'%s' %s", key ? key : "?", what);
+	(void)str_escape(key, sizeof key, entry, len, false);
+	(void)err_make(reterr, HOLT_EINVALID, "'%s' %s", key, what);
 	err_stage(reterr, "env");
 	err_object(reterr, key);
 	err_hint(reterr, "write variables as KEY=VALUE, KEY of letters, digits and '_'");

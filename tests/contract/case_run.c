@@ -166,7 +166,7 @@ static bool own_box(struct run *run)
 /* A sandbox with the options that the case wants. */
 static bool own_sandbox(struct run *run, json_t *json)
 {
-	static const char keys[] = "env user cwd text user_data id";
+	static const char keys[] = "env user cwd user_data";
 	holt_sandbox_options options = HOLT_SANDBOX_OPTIONS_INIT;
 	const char *env[ENV_MAX + 1] = {NULL};
 	json_t *list = json_object_get(json, "env");
@@ -175,9 +175,7 @@ static bool own_sandbox(struct run *run, json_t *json)
 	if (!expect_keys(run, json, "a sandbox", keys) ||
 		!value_text(run, json, "user", false, &options.user) ||
 		!value_text(run, json, "cwd", false, &options.cwd) ||
-		!value_text(run, json, "id", false, &options.id) ||
-		!value_text(run, json, "user_data", false, &options.user_data) ||
-		!value_flag(run, json, "text", HOLT_SANDBOX_TEXT, &options.flags))
+		!value_text(run, json, "user_data", false, &options.user_data))
 		return false;
 	for (size_t i = 0; i < json_array_size(list) && i < ENV_MAX; i++)
 		env[i] = json_string_value(json_array_get(list, i));

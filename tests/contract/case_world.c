@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cases run on: a box that is there already, or one of the fake engine, whose guest is the
- * agent as a plain process of this host, so that it has the host's files and programs.
+ * What the cases run on: a box that is there already, a new one, or one of the fake engine, whose
+ * guest is the agent as a plain process of this host, so that it has the host's files and programs.
  */
 #include "case.h"
 
@@ -85,6 +85,8 @@ void world_init_fake(struct world *w)
 	char home[sizeof w->dir + 16];
 
 	w->is_fake = true;
+	(void)setenv("HOLT_KEEPER", TEST_KEEPER, 1);
+	(void)setenv("HOLT_AGENT", TEST_AGENT, 1);
 	make_scratch(w);
 	(void)snprintf(home, sizeof home, "%s/home", w->dir);
 	(void)snprintf(w->cases_dir, sizeof w->cases_dir, "%s/cases", w->dir);
@@ -114,7 +116,10 @@ void world_init_box(struct world *w, const char *ref)
 	(void)snprintf(w->user_data, sizeof w->user_data, "%s", HOLT_USER_DATA_DEFAULT);
 	if (holt_home_open(NULL, &w->home, &error) != 0)
 		die("no home", error);
-	if (holt_box_get(w->home, ref, &w->box, &error) != 0)
+	if (ref && holt_box_get(w->home, ref, &w->box, &error) != 0)
+		die("no such box", error);
+	if (!ref && (holt_box_create(w->home, w->image, NULL, &w->box, &error) != 0 ||
+			    holt_box_start(w->box, NULL, NULL, &error) != 0))
 		die("no box", error);
 	has(w, "machine");
 	has(w, "root");

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: run_cases (--fake | --box NAME --image IMAGE) [--has WORD]... [--only TEXT] [--least N]
+ * usage: run_cases (--fake | --image IMAGE [--box NAME]) [--has WORD]... [--only TEXT] [--least N]
  *                  FILE...
  *
- * Runs the contract cases of the files (README.md describes them) on the fake engine or in a
- * running box of $HOLT_HOME, and tells the results as TAP. --has says what is in the image: shell,
- * bash. What a case needs and is not there is counted at the end, with the number of cases; where
- * none runs, or there are less than --least in the files, that is a failure. --only selects by a
- * part of the name or by a row. Uses the public functions only.
+ * Runs the contract cases of the files (README.md describes them) on the fake engine, in a new box
+ * of $HOLT_HOME or in one that runs there and was made from that image, and tells the results as
+ * TAP.
+ * --has says what is in the image: shell, bash. What a case needs and is not there is counted at
+ * the end, with the number of cases; where none runs, or there are less than --least in the files,
+ * that is a failure. --only selects by a part of the name or by a row. Uses the public functions
+ * only.
  */
 #include "case.h"
 
@@ -15,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILES_MAX 64
-#define N_WORDS   7
+#define N_WORDS 7
 
 struct tally {
 	unsigned all; /* in the files */
@@ -165,7 +166,7 @@ static int summary(const struct tally *t, unsigned least)
 static int usage(void)
 {
 	(void)fprintf(stderr,
-		"usage: run_cases (--fake | --box NAME --image IMAGE) [--has WORD]... "
+		"usage: run_cases (--fake | --image IMAGE [--box NAME]) [--has WORD]... "
 		"[--only TEXT] [--least N] FILE...\n");
 	return 2;
 }
@@ -201,7 +202,7 @@ int main(int argc, char **argv)
 		else
 			return usage();
 	}
-	if (optind == argc || fake == (box != NULL) || (box && !w.image))
+	if (optind == argc || fake == (w.image != NULL) || (fake && box))
 		return usage();
 	json_t *names = json_object();
 	if (fake)
