@@ -31,6 +31,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* A copy that is followed by what has to follow a text. */
+static char *with_lf(const char *text, size_t len)
+{
+	char *const copy = malloc(len + 2);
+
+	REQUIRE(copy);
+	memcpy(copy, text, len);
+	copy[len] = copy[len + 1] = '\n';
+	return copy;
+}
+
 static void check_confined(const char *text, size_t len, uint32_t flags)
 {
 	char *const dst = malloc((len + 1) * PATTERN_CONFINED_FACTOR);
@@ -54,12 +65,9 @@ static int alone(struct pattern *p, const char *line, size_t len)
 {
 	size_t start = 0;
 	size_t end = 0;
-	char *const copy = malloc(len + 1);
 
 	/* With an LF, or an empty line would be no line. */
-	REQUIRE(copy);
-	memcpy(copy, line, len);
-	copy[len] = '\n';
+	char *const copy = with_lf(line, len);
 	pattern_subject(p, copy, len + 1);
 	const enum pattern_result rc = pattern_next(p, &start, &end);
 	REQUIRE(rc != PATTERN_FOUND || (start == 0 && end == len));
@@ -123,7 +131,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_confined(text, len, flags);
 	struct pattern *const each = pattern_new(text, len, flags, STEPS, &why);
 	REQUIRE(each);
-	check_lines(whole, each, subject, subject_len);
+	char *const copy = with_lf(subject, subject_len);
+	check_lines(whole, each, copy, subject_len);
+	free(copy);
 	pattern_free(whole);
 	pattern_free(each);
 	return 0;
