@@ -50,7 +50,7 @@ struct grep {
 	const char *path; /* from the root */
 	size_t path_len;
 	char *buf;
-	size_t cap;
+	size_t cap; /* and one byte more */
 	size_t len; /* bytes in buf; the first is that of a line */
 	uint64_t line; /* the number of that one */
 };
@@ -160,6 +160,9 @@ static enum verdict search_lines(struct grep *g, size_t len, bool is_last)
 	size_t counted = 0;
 	enum pattern_result rc = PATTERN_NONE;
 
+	/* See pattern.h. Else the text ends in an LF, and behind it more of the file may stand. */
+	if (is_last)
+		g->buf[clean] = '\n';
 	pattern_subject(g->pattern, g->buf, clean);
 	while ((rc = pattern_next(g->pattern, &start, &end)) != PATTERN_NONE) {
 		g->line += count_lines(g->buf + counted, g->buf + start);
@@ -208,7 +211,7 @@ static enum verdict grow(struct grep *g)
 		g->skipped++;
 		return FILE_ENDS;
 	}
-	char *const buf = gmem_resize(g->buf, cap);
+	char *const buf = gmem_resize(g->buf, cap + 1);
 	if (!buf)
 		return fail_file(g, ENOMEM, "cannot read a long line");
 	g->buf = buf;
@@ -348,7 +351,7 @@ static int prepare(struct grep *g, struct files *f, const struct wire_file_grep 
 	g->text_max = r->line_max < WIRE_PATH_MAX ? r->line_max : WIRE_PATH_MAX;
 	g->until_ms = r->time_ms > 0 ? now_ms() + r->time_ms : 0;
 	g->cap = CHUNK;
-	g->buf = gmem_array(g->cap, 1);
+	g->buf = gmem_array(g->cap + 1, 1);
 	if (!g->buf || glob_init(&g->glob, (const char *)r->glob.data, r->glob.len) < 0) {
 		files_fail(f, WIRE_FILE_FAIL_ERRNO, ENOMEM, g->search.stage, NULL, "cannot search");
 		return -1;

@@ -39,7 +39,9 @@ struct pattern *pattern_new(const char *text, size_t len, uint32_t flags, uint32
 	struct pattern_fault *ret_fault);
 void pattern_free(struct pattern *p);
 
-/* The text to search from now on: whole lines, of which the last one may lack its LF. Borrowed. */
+/* The text to search from now on: whole lines, of which the last one may lack its LF. Borrowed.
+ * There must be a byte behind it that does not continue a character of UTF-8, such as an LF:
+ * PCRE2's compiled code looks at it when the text ends in a broken character. */
 void pattern_subject(struct pattern *p, const char *text, size_t len);
 /* The next line that matches, told by where it begins and ends. */
 enum pattern_result pattern_next(struct pattern *p, size_t *ret_start, size_t *ret_end);
