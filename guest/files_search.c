@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files.h"
-
 #include "files_search.h"
+
 #include "glob.h"
 #include "guest_mem.h"
 

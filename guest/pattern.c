@@ -4,7 +4,6 @@
 #include "guest_mem.h"
 #include "pattern_confine.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -56,6 +55,7 @@ struct pattern {
 	pcre2_match_data *data;
 	pcre2_jit_stack *stack;
 	const pcre2_code *current; /* for the text */
+	bool apart; /* its lines */
 	const char *text;
 	size_t len;
 	size_t at; /* where the next line begins */
@@ -92,7 +92,15 @@ static void prepare(struct pattern *p, pcre2_code *code)
 		p->by_line = true;
 }
 
-#define UTF_OPTIONS (PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF)
+/* ".*" does not get past a byte that is no UTF-8, hence what it begins may start behind one. */
+#define UTF_OPTIONS (PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NO_DOTSTAR_ANCHOR)
+
+/* @error is one of PCRE2's. */
+static void set_fault(struct pattern_fault *ret, int error, size_t offset)
+{
+	ret->offset = offset;
+	(void)pcre2_get_error_message(error, (PCRE2_UCHAR *)ret->text, sizeof(ret->text));
+}
 
 /* The source, made so that it stays within lines. NULL where that fails. */
 static pcre2_code *compile_confined(struct pattern *p, bool ascii, uint32_t options)
@@ -111,7 +119,7 @@ static pcre2_code *compile_confined(struct pattern *p, bool ascii, uint32_t opti
 }
 
 /* Compile for @ascii texts or for all. */
-static pcre2_code *compile_final(struct pattern *p, bool ascii)
+static pcre2_code *compile_final(struct pattern *p, bool ascii, struct pattern_fault *ret)
 {
 	const uint32_t options = ascii ? PCRE2_NEVER_UTF : UTF_OPTIONS;
 	pcre2_code *code = NULL;
@@ -124,15 +132,10 @@ static pcre2_code *compile_final(struct pattern *p, bool ascii)
 		p->by_line = p->by_line || !(p->flags & PATTERN_LITERAL);
 		code = compile(p, p->source, p->source_len, options, &error, &offset);
 	}
+	if (!code)
+		set_fault(ret, error, offset);
 	prepare(p, code);
 	return code;
-}
-
-static bool set_fault(struct pattern_fault *ret, const char *text, size_t offset)
-{
-	ret->offset = offset;
-	(void)snprintf(ret->text, sizeof(ret->text), "%s", text);
-	return false;
 }
 
 /* Whether an alternative is a regular expression at all. */
@@ -143,10 +146,8 @@ static bool validate(
 	int error = 0;
 	pcre2_code *const code = compile(p, text, len, UTF_OPTIONS, &error, &offset);
 
-	if (!code) {
-		(void)set_fault(ret, "", base + offset);
-		(void)pcre2_get_error_message(error, (PCRE2_UCHAR *)ret->text, sizeof(ret->text));
-	}
+	if (!code)
+		set_fault(ret, error, base + offset);
 	pcre2_code_free(code);
 	return code;
 }
@@ -250,11 +251,24 @@ static bool compile_all(struct pattern *p, struct pattern_fault *ret)
 	p->confined = !literal && can_confine(p);
 	p->only_bytes = literal && ((p->flags & PATTERN_CASE) || !is_utf8(p));
 	if (p->only_bytes || is_ascii(p->source, p->source_len))
-		p->bytes = compile_final(p, true);
+		p->bytes = compile_final(p, true, ret);
 	/* Escapes for characters that have no byte are for the other one. */
 	if (!p->bytes && !p->only_bytes)
-		p->utf = compile_final(p, false);
-	return p->bytes || p->utf || set_fault(ret, "no memory for the pattern", 0);
+		p->utf = compile_final(p, false, ret);
+	return p->bytes || p->utf;
+}
+
+/* PCRE2 10.42 looks for the first and the last character that a match must have before it tries to
+ * match. With lookahead it takes them wrongly in part: (?=a)b?a would not match "a". With verbs
+ * what matches would depend on that search. */
+static uint32_t start_options(const char *text, size_t len, uint32_t flags)
+{
+	if (flags & PATTERN_LITERAL)
+		return 0;
+	return memmem(text, len, "(?=", 3) || memmem(text, len, "(?*", 3) ||
+			       memmem(text, len, "(*", 2)
+		       ? PCRE2_NO_START_OPTIMIZE
+		       : 0;
 }
 
 struct pattern *pattern_new(const char *text, size_t len, uint32_t flags, uint32_t step_limit,
@@ -262,24 +276,17 @@ struct pattern *pattern_new(const char *text, size_t len, uint32_t flags, uint32
 {
 	struct pattern *const p = gmem_zalloc(sizeof(*p));
 
-	if (len > PATTERN_BYTES_MAX || !p) {
-		(void)set_fault(ret_fault, p ? "it is too long" : "no memory for the pattern", 0);
-		gmem_free(p);
+	set_fault(ret_fault, PCRE2_ERROR_NOMEMORY, 0);
+	if (!p)
 		return NULL;
-	}
 	p->flags = flags;
-	p->options = flags & PATTERN_CASE ? 0 : PCRE2_CASELESS;
+	p->options = (flags & PATTERN_CASE ? 0 : PCRE2_CASELESS) | start_options(text, len, flags);
 	p->source = gmem_array(AROUND_ALL + (len + 1) * (AROUND_ONE + 2), 1);
-	if (!p->source || !make_contexts(p, step_limit)) {
-		(void)set_fault(ret_fault, "no memory for the pattern", 0);
-		pattern_free(p);
-		return NULL;
-	}
-	if (!join(p, text, len, ret_fault) || !compile_all(p, ret_fault)) {
-		pattern_free(p);
-		return NULL;
-	}
-	return p;
+	if (p->source && make_contexts(p, step_limit) && join(p, text, len, ret_fault) &&
+		compile_all(p, ret_fault))
+		return p;
+	pattern_free(p);
+	return NULL;
 }
 
 void pattern_free(struct pattern *p)
@@ -296,18 +303,31 @@ void pattern_free(struct pattern *p)
 	gmem_free(p);
 }
 
+static bool matches_empty(const pcre2_code *code)
+{
+	uint32_t yes = 0;
+
+	return code && pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &yes) == 0 && yes;
+}
+
 void pattern_subject(struct pattern *p, const char *text, size_t len)
 {
+	struct pattern_fault unused; /* what is valid fails for want of memory */
+
 	p->text = text;
 	p->len = len;
 	p->at = 0;
 	if (p->bytes && (p->only_bytes || is_ascii(text, len))) {
 		p->current = p->bytes;
+		p->apart = p->by_line;
 		return;
 	}
 	if (!p->utf)
-		p->utf = compile_final(p, false);
+		p->utf = compile_final(p, false, &unused);
 	p->current = p->utf;
+	/* In a long text PCRE2 does not try to match in front of a byte that can only continue a
+	 * character, where nothing but an empty match is to be had: at the beginning of a line. */
+	p->apart = p->by_line || matches_empty(p->utf);
 }
 
 /* The result of a match in @len bytes, from @at. */
@@ -353,13 +373,13 @@ static enum pattern_result next_by_line(struct pattern *p, size_t *ret_start, si
 
 enum pattern_result pattern_next(struct pattern *p, size_t *ret_start, size_t *ret_end)
 {
-	if (p->by_line)
+	if (p->apart)
 		return next_by_line(p, ret_start, ret_end);
 	if (p->at >= p->len)
 		return PATTERN_NONE;
 	const enum pattern_result rc = run(p, p->text, p->len, p->at);
 	if (rc == PATTERN_STEPS) {
-		p->by_line = true;
+		p->by_line = p->apart = true;
 		return next_by_line(p, ret_start, ret_end);
 	}
 	if (rc != PATTERN_FOUND)

@@ -32,10 +32,9 @@ struct pattern_fault {
 	char text[128];
 };
 
-/* @len bytes of at most PATTERN_BYTES_MAX. @step_limit bounds the work for one line (0: as
+/* @step_limit bounds the work for one line (0: as
  * PCRE2 has it). Returns NULL
  * with *ret_fault. */
-#define PATTERN_BYTES_MAX 65535
 struct pattern *pattern_new(const char *text, size_t len, uint32_t flags, uint32_t step_limit,
 	struct pattern_fault *ret_fault);
 void pattern_free(struct pattern *p);

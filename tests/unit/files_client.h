@@ -182,14 +182,15 @@ static void get_answer(struct worker *w, struct answer *a)
 	ck_assert_uint_eq(m.file_done.truncated, 0);
 }
 
-static void is_done(struct answer *a)
+__attribute__((unused)) static void is_done(struct answer *a)
 {
 	ck_assert_msg(!a->failed, "%s", a->text);
 	free(a->data.data);
 	a->data = (struct bytes){0};
 }
 
-static void is_failure(struct answer *a, int errnum, const char *stage, const char *object)
+__attribute__((unused)) static void is_failure(
+	struct answer *a, int errnum, const char *stage, const char *object)
 {
 	ck_assert_msg(a->failed, "no failure %d of '%s'", errnum, object);
 	ck_assert_msg(
@@ -215,7 +216,8 @@ __attribute__((unused)) static void ask_read(
 	ask(w, &(struct wire_msg){.op = WIRE_OP_file_read, .file_read = want}, a);
 }
 
-static void ask_stat(struct worker *w, const char *path, uint32_t flags, struct answer *a)
+__attribute__((unused)) static void ask_stat(
+	struct worker *w, const char *path, uint32_t flags, struct answer *a)
 {
 	ask(w,
 		&(struct wire_msg){
