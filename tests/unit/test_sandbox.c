@@ -13,9 +13,14 @@ static holt_sandbox *sandbox;
 static void begin(void)
 {
 	holt_sandbox_options o = HOLT_SANDBOX_OPTIONS_INIT;
+	char own[112];
+	const char *const env[] = {own, NULL};
 
 	setup();
 	snprintf(work, sizeof work, "%s/work", home_dir);
+	/* A login shell would read what this host's user has in its home. */
+	snprintf(own, sizeof own, "HOME=%s", work);
+	o.env = env;
 	ck_assert_int_eq(mkdir(work, 0755), 0);
 	box = make(NULL, 0, NULL);
 	start_box(box, 0);
