@@ -86,8 +86,8 @@ static int check_backend(const holt_backend *b, holt_error **reterr)
 HOLT_API int holt_sandbox_open_backend(const holt_backend *backend, void *self,
 	const struct holt_sandbox_options *options, holt_sandbox **ret, holt_error **reterr)
 {
-	holt_sandbox_options o;
-	holt_backend b;
+	holt_sandbox_options o = HOLT_SANDBOX_OPTIONS_INIT;
+	holt_backend b = {0};
 
 	if (!backend || !options || !ret)
 		return api_null(!backend ? "backend" : !options ? "options" : "ret", reterr);
@@ -145,7 +145,7 @@ static int read_command(const char *command, const holt_command_options *options
 HOLT_API int holt_sandbox_execute(holt_sandbox *sandbox, const char *command,
 	const holt_command_options *options, holt_command **ret, holt_error **reterr)
 {
-	struct contract_command what;
+	struct contract_command what = {0};
 
 	if (!sandbox || !command || !ret)
 		return api_null(!sandbox ? "sandbox" : !command ? "command" : "ret", reterr);
@@ -156,7 +156,7 @@ HOLT_API int holt_sandbox_execute(holt_sandbox *sandbox, const char *command,
 HOLT_API int holt_sandbox_execute_text(holt_sandbox *sandbox, const char *command,
 	const holt_command_options *options, char **ret, size_t *ret_len, holt_error **reterr)
 {
-	struct contract_command what;
+	struct contract_command what = {0};
 	size_t len = 0;
 
 	if (!sandbox || !command || !ret)

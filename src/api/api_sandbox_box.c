@@ -11,7 +11,7 @@
 HOLT_API int holt_sandbox_open(
 	holt_box *box, const holt_sandbox_options *options, holt_sandbox **ret, holt_error **reterr)
 {
-	holt_sandbox_options o;
+	holt_sandbox_options o = HOLT_SANDBOX_OPTIONS_INIT;
 	void *self = NULL;
 
 	if (!box || !ret)

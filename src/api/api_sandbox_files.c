@@ -31,8 +31,8 @@ static int options_of_read(const holt_read_options *options, struct contract_rea
 HOLT_API int holt_sandbox_read(holt_sandbox *sandbox, const char *path,
 	const holt_read_options *options, char **ret, size_t *ret_len, holt_error **reterr)
 {
-	struct contract_read what;
-	holt_call call;
+	struct contract_read what = {0};
+	holt_call call = {0};
 
 	if (!sandbox || !path)
 		return api_null(sandbox ? "path" : "sandbox", reterr);
@@ -49,8 +49,8 @@ HOLT_API int holt_sandbox_read(holt_sandbox *sandbox, const char *path,
 HOLT_API int holt_sandbox_read_to(holt_sandbox *sandbox, const char *path,
 	const holt_read_options *options, holt_data_fn data, void *user, holt_error **reterr)
 {
-	struct contract_read what;
-	holt_call call;
+	struct contract_read what = {0};
+	holt_call call = {0};
 
 	if (!sandbox || !path || !data)
 		return api_null(!sandbox ? "sandbox" : !path ? "path" : "data", reterr);
@@ -61,8 +61,8 @@ HOLT_API int holt_sandbox_read_to(holt_sandbox *sandbox, const char *path,
 HOLT_API int holt_sandbox_download(holt_sandbox *sandbox, const char *path,
 	const holt_call_options *options, char **ret, size_t *ret_len, holt_error **reterr)
 {
-	uint32_t flags;
-	holt_call call;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !path)
 		return api_null(sandbox ? "path" : "sandbox", reterr);
@@ -75,8 +75,8 @@ HOLT_API int holt_sandbox_download(holt_sandbox *sandbox, const char *path,
 HOLT_API int holt_sandbox_download_to(holt_sandbox *sandbox, const char *path,
 	const holt_call_options *options, holt_data_fn data, void *user, holt_error **reterr)
 {
-	uint32_t flags;
-	holt_call call;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !path || !data)
 		return api_null(!sandbox ? "sandbox" : !path ? "path" : "data", reterr);
@@ -87,8 +87,8 @@ HOLT_API int holt_sandbox_download_to(holt_sandbox *sandbox, const char *path,
 static int write_bytes(holt_sandbox *sandbox, enum contract_write how, const char *path,
 	const void *data, size_t len, const holt_call_options *options, holt_error **reterr)
 {
-	uint32_t flags;
-	holt_call call;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !path || (!data && len))
 		return api_null(!sandbox ? "sandbox" : !path ? "path" : "data", reterr);
@@ -117,8 +117,8 @@ HOLT_API int holt_sandbox_update(holt_sandbox *sandbox, const char *path, const 
 static int write_from(holt_sandbox *sandbox, enum contract_write how, const char *path,
 	holt_source_fn source, void *user, const holt_call_options *options, holt_error **reterr)
 {
-	uint32_t flags;
-	holt_call call;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !path || !source)
 		return api_null(!sandbox ? "sandbox" : !path ? "path" : "source", reterr);
@@ -142,9 +142,9 @@ HOLT_API int holt_sandbox_append_from(holt_sandbox *sandbox, const char *path,
 HOLT_API int holt_sandbox_stat(holt_sandbox *sandbox, const char *path,
 	const holt_call_options *options, holt_file_info *ret, holt_error **reterr)
 {
-	holt_file_info info;
-	uint32_t flags;
-	holt_call call;
+	holt_file_info info = HOLT_FILE_INFO_INIT;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !path || !ret)
 		return api_null(!sandbox ? "sandbox" : !path ? "path" : "ret", reterr);
@@ -159,8 +159,8 @@ HOLT_API int holt_sandbox_stat(holt_sandbox *sandbox, const char *path,
 HOLT_API int holt_sandbox_make_directory(holt_sandbox *sandbox, const char *path,
 	const holt_call_options *options, holt_error **reterr)
 {
-	uint32_t flags;
-	holt_call call;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !path)
 		return api_null(sandbox ? "path" : "sandbox", reterr);
@@ -171,8 +171,8 @@ HOLT_API int holt_sandbox_make_directory(holt_sandbox *sandbox, const char *path
 HOLT_API int holt_sandbox_move(holt_sandbox *sandbox, const char *from, const char *to,
 	const holt_call_options *options, holt_error **reterr)
 {
-	uint32_t flags;
-	holt_call call;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !from || !to)
 		return api_null(!sandbox ? "sandbox" : !from ? "from" : "to", reterr);
@@ -184,8 +184,8 @@ HOLT_API int holt_sandbox_remove(holt_sandbox *sandbox, const char *path,
 	const holt_call_options *options, holt_error **reterr)
 {
 	const uint32_t known = HOLT_REMOVE_RECURSIVE | HOLT_REMOVE_FORCE;
-	uint32_t flags;
-	holt_call call;
+	uint32_t flags = 0;
+	holt_call call = {0};
 
 	if (!sandbox || !path)
 		return api_null(sandbox ? "path" : "sandbox", reterr);

@@ -65,8 +65,8 @@ HOLT_API int holt_sandbox_list(holt_sandbox *sandbox, const char *path,
 	holt_error **reterr)
 {
 	struct contract_search what = {.root = path};
-	holt_search_result found;
-	holt_call call;
+	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
+	holt_call call = {0};
 
 	if (!sandbox || !path || !entry)
 		return api_null(!sandbox ? "sandbox" : !path ? "path" : "entry", reterr);
@@ -101,8 +101,8 @@ HOLT_API int holt_sandbox_glob(holt_sandbox *sandbox, const char *root, const ch
 	holt_error **reterr)
 {
 	struct contract_search what = {.root = root, .pattern = pattern};
-	holt_search_result found;
-	holt_call call;
+	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
+	holt_call call = {0};
 
 	if (!sandbox || !root)
 		return api_null(sandbox ? "root" : "sandbox", reterr);
@@ -140,8 +140,8 @@ HOLT_API int holt_sandbox_grep(holt_sandbox *sandbox, const char *root, const ch
 	holt_error **reterr)
 {
 	struct contract_search what = {.root = root, .pattern = pattern};
-	holt_search_result found;
-	holt_call call;
+	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
+	holt_call call = {0};
 
 	if (!sandbox || !root)
 		return api_null(sandbox ? "root" : "sandbox", reterr);

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "box/box_files.h"
 #include "box/box_search.h"
-#include "box/file_worker.h"
+#include "box/call_bounds.h"
 #include "base/banned.h"
 
 /*
@@ -84,7 +84,7 @@ int box_backend_new(
 
 /* Hand over all output as it comes. */
 static int hand_output(struct holt_exec *e, const holt_backend_command *c,
-	const struct file_bounds *bounds, holt_error **reterr)
+	const struct call_bounds *bounds, holt_error **reterr)
 {
 	auto_free uint8_t *chunk = mem_zalloc(OUTPUT_CHUNK);
 	unsigned open = EXEC_READY(WIRE_STDOUT) | EXEC_READY(WIRE_STDERR);
@@ -93,10 +93,10 @@ static int hand_output(struct holt_exec *e, const holt_backend_command *c,
 	if (!chunk)
 		return err_nomem(reterr);
 	while (open) {
-		int r = file_bounds_check(bounds, reterr);
+		int r = call_bounds_check(bounds, reterr);
 
 		if (r == 0)
-			r = exec_poll(e, open, file_bounds_left(bounds), &ready, reterr);
+			r = exec_poll(e, open, call_bounds_left(bounds), &ready, reterr);
 		for (int i = WIRE_STDOUT; i <= WIRE_STDERR && r == 0; i++) {
 			size_t n = 0;
 
@@ -116,7 +116,7 @@ static int hand_output(struct holt_exec *e, const holt_backend_command *c,
 }
 
 static int start_command(struct backend *b, const holt_backend_command *c,
-	const struct file_bounds *bounds, struct holt_exec **ret, holt_error **reterr)
+	const struct call_bounds *bounds, struct holt_exec **ret, holt_error **reterr)
 {
 	const struct image_config own = box_record_surroundings(&b->box->rec);
 	const struct process_wish wish = {
@@ -129,10 +129,10 @@ static int start_command(struct backend *b, const holt_backend_command *c,
 	p.timeout_ms = c->timeout_ms > INT64_MAX ? 0 : c->timeout_ms > 0 ? c->timeout_ms : 1;
 	if (r == 0)
 		r = box_connect_within(
-			b->box, file_bounds_left(bounds), bounds->cancel, &session, reterr);
+			b->box, call_bounds_left(bounds), bounds->cancel, &session, reterr);
 	if (r == 0)
 		r = exec_start_within(
-			session, &p, file_bounds_left(bounds), bounds->cancel, ret, reterr);
+			session, &p, call_bounds_left(bounds), bounds->cancel, ret, reterr);
 	process_done(&p);
 	return r;
 }
@@ -140,21 +140,24 @@ static int start_command(struct backend *b, const holt_backend_command *c,
 static int backend_execute(void *self, const holt_backend_command *command, const holt_call *call,
 	holt_exit *ret, holt_error **reterr)
 {
-	const struct file_bounds bounds = file_bounds_of(call);
+	struct backend *b = self;
+	const struct call_bounds bounds = call_bounds_of(call);
 	struct holt_exec *e = NULL;
 	struct exec_result result = {0};
-	int r = start_command(self, command, &bounds, &e, reterr);
+	int r = start_command(b, command, &bounds, &e, reterr);
 
 	if (r == 0)
 		r = hand_output(e, command, &bounds, reterr);
 	if (r == 0)
-		r = exec_wait(e, file_bounds_left(&bounds), &result, reterr);
+		r = exec_wait(e, call_bounds_left(&bounds), &result, reterr);
 	if (r == 0)
 		exec_tell_exit(&result, ret);
 	/* What still runs is killed with it. */
 	exec_free(e);
-	if (r < 0)
+	if (r < 0) {
 		err_stage(reterr, "exec");
+		err_object(reterr, b->box->rec.id);
+	}
 	return r;
 }
 

@@ -24,14 +24,14 @@
  *
  * At most FILES_BUSY_MAX calls have a worker, the others wait for their turn, their deadline or
  * their cancellation; at most FILES_IDLE_MAX workers are kept. The lock is held for the list and
- * the count only: starting, talking, killing happen without it. Its place in the order of locks is
- * before none: nothing else is taken under it.
+ * the count only: starting, talking, killing happen without it, and no other lock is taken under
+ * it.
  *
  * An idle worker can be dead (its box ended or was restarted, somebody killed it), which is looked
- * at when it is taken and can still happen right after. So a call whose kept worker dies without a
- * word is made once more with a fresh one, if the request never went out or does no harm when done
- * twice. A box that is paused would let an idle worker wait for ever, so none is used then: the
- * keeper tells why it starts no other.
+ * at when it is taken and can still happen right after; one that says something unasked is dropped
+ * the same way. So a call whose kept worker dies without a word is made once more with a fresh one,
+ * if the request never went out or does no harm when done twice. A box that is paused would let an
+ * idle worker wait for ever, so none is used then: the keeper tells why it starts no other.
  *
  * Content is written while it is looked for an early failure between the pieces, so that a full
  * disk ends a large write early. Once the content has ended, or was aborted, there is exactly one
@@ -52,7 +52,7 @@ struct box_files {
 /* One call: what was asked, and how far it is. */
 struct talk {
 	const struct files_request *request;
-	struct file_bounds bounds;
+	struct call_bounds bounds;
 	struct file_worker *worker;
 	bool kept; /* it was idle before */
 	bool sent; /* the request went out whole */
@@ -98,7 +98,7 @@ void box_files_free(struct box_files *f)
 /* ---- the pool ---- */
 
 /* Until @deadline_ms. Lock held. */
-static int wait_freed(struct box_files *f, const struct file_bounds *b)
+static int wait_freed(struct box_files *f, const struct call_bounds *b)
 {
 	if (cancel_fired(b->cancel))
 		return -HOLT_ECANCELLED;
@@ -106,7 +106,7 @@ static int wait_freed(struct box_files *f, const struct file_bounds *b)
 		(void)pthread_cond_wait(&f->freed, &f->lock);
 		return 0;
 	}
-	if (file_bounds_left(b) == 0)
+	if (call_bounds_left(b) == 0)
 		return -HOLT_ETIMEOUT;
 	const struct timespec until = {.tv_sec = (time_t)(b->deadline_ms / 1000),
 		.tv_nsec = (long)(b->deadline_ms % 1000) * 1000000L};
@@ -115,7 +115,7 @@ static int wait_freed(struct box_files *f, const struct file_bounds *b)
 }
 
 /* Get a turn, and the idle worker that was used last, if there is one. */
-static int enter(struct box_files *f, const struct file_bounds *b, struct file_worker **ret,
+static int enter(struct box_files *f, const struct call_bounds *b, struct file_worker **ret,
 	holt_error **reterr)
 {
 	struct cancel_waiter waiter = {.lock = &f->lock, .cond = &f->freed};
@@ -230,10 +230,9 @@ static int end_answer(struct talk *t, const struct wire_msg *m, holt_error **ret
 
 static int hear_failure(struct talk *t, const struct wire_msg *m, holt_error **reterr)
 {
-	const struct files_request *q = t->request;
 	const int r = end_answer(t, m, reterr);
 
-	return r < 0 ? r : guest_file_error(&m->file_fail, q->msg->op, q->path, reterr);
+	return r < 0 ? r : guest_file_error(&m->file_fail, t->request->msg->op, reterr);
 }
 
 /* Until the answer is complete. */
@@ -327,7 +326,7 @@ static int send_content(struct talk *t, holt_error **reterr)
 	r = file_worker_send(t->worker, &end, &t->bounds, reterr);
 	if (r < 0 || !why)
 		return r < 0 ? r : hear(t, reterr);
-	r = hear(t, &answer);
+	(void)hear(t, &answer);
 	return err_take(reterr, t->complete ? take_ptr(why) : take_ptr(answer));
 }
 
@@ -373,9 +372,13 @@ int files_check_path(const char *path, holt_error **reterr)
 	return -HOLT_EINVALID;
 }
 
-static const char *stage_of(const struct files_request *q)
+/* What an error is about, where it does not know better. */
+static void name_call(const struct files_request *q, holt_error **error)
 {
-	return wire_op_name(q->msg->op) + sizeof "file_" - 1;
+	auto_free char *path = guest_text(files_bytes(q->path));
+
+	err_stage(error, wire_op_name(q->msg->op) + sizeof "file_" - 1);
+	err_object(error, path);
 }
 
 /* Errors of an exec, in words of a file call. */
@@ -393,8 +396,7 @@ static int call_error(struct talk *t, int r, holt_error *error, holt_error **ret
 			(void)err_make(&error, -r, "%s",
 				late ? "the time of the call is over" : "the call was cancelled");
 	}
-	err_stage(&error, stage_of(t->request));
-	err_object(&error, t->request->path);
+	name_call(t->request, &error);
 	return err_take(reterr, error);
 }
 
@@ -414,7 +416,7 @@ static int talk_once(
 int box_files_call(struct box_files *f, const struct files_request *q, const holt_call *call,
 	holt_error **reterr)
 {
-	struct talk t = {.request = q, .bounds = file_bounds_of(call)};
+	struct talk t = {.request = q, .bounds = call_bounds_of(call)};
 	struct file_worker *idle = NULL;
 	holt_error *error = NULL;
 	int r = files_check_path(q->path, reterr);
@@ -422,8 +424,7 @@ int box_files_call(struct box_files *f, const struct files_request *q, const hol
 	if (r == 0)
 		r = enter(f, &t.bounds, &idle, reterr);
 	if (r < 0) {
-		err_stage(reterr, stage_of(q));
-		err_object(reterr, q->path);
+		name_call(q, reterr);
 		return r;
 	}
 	r = talk_once(f, &t, idle, &error);

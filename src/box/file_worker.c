@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/mem.h"
 #include "box/box_builtin.h"
 #include "base/banned.h"
@@ -34,30 +33,6 @@ struct file_worker {
 	size_t off; /* bytes of in that were handed over */
 };
 
-struct file_bounds file_bounds_of(const holt_call *call)
-{
-	return (struct file_bounds){
-		.deadline_ms = session_deadline(call->timeout_ms), .cancel = call->cancel};
-}
-
-int file_bounds_check(const struct file_bounds *b, holt_error **reterr)
-{
-	if (cancel_fired(b->cancel))
-		return err_make(reterr, HOLT_ECANCELLED, "the call was cancelled");
-	if (file_bounds_left(b) == 0)
-		return err_make(reterr, HOLT_ETIMEOUT, "the time of the call is over");
-	return 0;
-}
-
-uint64_t file_bounds_left(const struct file_bounds *b)
-{
-	const uint64_t now = clock_mono_ms();
-
-	if (b->deadline_ms == HOLT_FOREVER)
-		return HOLT_FOREVER;
-	return b->deadline_ms > now ? b->deadline_ms - now : 0;
-}
-
 /* ---- life ---- */
 
 static int old_agent(holt_error **reterr)
@@ -79,7 +54,7 @@ static int start_error(holt_error *error, holt_error **reterr)
 }
 
 int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
-	const struct file_bounds *bounds, struct file_worker **ret, holt_error **reterr)
+	const struct call_bounds *bounds, struct file_worker **ret, holt_error **reterr)
 {
 	const char *const argv[] = {WIRE_FILES_BUILTIN, WIRE_FILES_VERSION, NULL};
 	struct session *session = NULL;
@@ -89,13 +64,13 @@ int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
 	if (!w)
 		return err_nomem(reterr);
 	w->in = BUF_INIT(wire_frame_max(WIRE_AS_HOST, WIRE_FILES));
-	int r = box_connect_within(box, file_bounds_left(bounds), bounds->cancel, &session, reterr);
+	int r = box_connect_within(box, call_bounds_left(bounds), bounds->cancel, &session, reterr);
 	if (r == 0) {
 		const struct box_builtin how = {.argv = argv,
 			.user = user,
 			.cwd = cwd,
 			.flags = WIRE_EXEC_STDIN | WIRE_EXEC_MKCWD,
-			.start_ms = file_bounds_left(bounds)};
+			.start_ms = call_bounds_left(bounds)};
 
 		r = box_builtin_start_as(session, &how, bounds->cancel, &w->exec, &error);
 		if (r < 0)
@@ -144,15 +119,15 @@ bool file_worker_over(struct file_worker *w)
 /* ---- frames ---- */
 
 int file_worker_send_raw(struct file_worker *w, const void *data, size_t len,
-	const struct file_bounds *bounds, holt_error **reterr)
+	const struct call_bounds *bounds, holt_error **reterr)
 {
-	const int r = file_bounds_check(bounds, reterr);
+	const int r = call_bounds_check(bounds, reterr);
 
-	return r < 0 ? r : exec_write(w->exec, data, len, file_bounds_left(bounds), NULL, reterr);
+	return r < 0 ? r : exec_write(w->exec, data, len, call_bounds_left(bounds), NULL, reterr);
 }
 
 int file_worker_send(struct file_worker *w, const struct wire_msg *m,
-	const struct file_bounds *bounds, holt_error **reterr)
+	const struct call_bounds *bounds, holt_error **reterr)
 {
 	const size_t size = wire_size(m);
 	auto_free uint8_t *frame = mem_zalloc(size);
@@ -182,7 +157,7 @@ static int nonsense(enum wire_status status, holt_error **reterr)
 
 /* Until the buffer holds @need bytes from the front on, or whatever more one read brings. */
 static int fill(
-	struct file_worker *w, size_t need, const struct file_bounds *bounds, holt_error **reterr)
+	struct file_worker *w, size_t need, const struct call_bounds *bounds, holt_error **reterr)
 {
 	struct buf *in = &w->in;
 	size_t n = 0;
@@ -196,16 +171,16 @@ static int fill(
 	uint8_t *to = buf_reserve(in, want);
 	if (!to)
 		return err_nomem(reterr);
-	int r = file_bounds_check(bounds, reterr);
+	int r = call_bounds_check(bounds, reterr);
 	if (r == 0)
-		r = exec_read(w->exec, WIRE_STDOUT, to, want, file_bounds_left(bounds), &n, reterr);
+		r = exec_read(w->exec, WIRE_STDOUT, to, want, call_bounds_left(bounds), &n, reterr);
 	if (r < 0)
 		return r;
 	in->len += n;
 	return n > 0 ? 0 : err_make(reterr, HOLT_ECLOSED, "the box's file worker has ended");
 }
 
-int file_worker_next(struct file_worker *w, const struct file_bounds *bounds, struct wire_msg *ret,
+int file_worker_next(struct file_worker *w, const struct call_bounds *bounds, struct wire_msg *ret,
 	holt_error **reterr)
 {
 	for (;;) {
@@ -266,9 +241,9 @@ static int gave_up(
 	return untrusted(reterr);
 }
 
-int file_worker_death(struct file_worker *w, const struct file_bounds *bounds, holt_error **reterr)
+int file_worker_death(struct file_worker *w, const struct call_bounds *bounds, holt_error **reterr)
 {
-	const uint64_t left = file_bounds_left(bounds);
+	const uint64_t left = call_bounds_left(bounds);
 	struct exec_result result = {0};
 	char line[LINE_MAX_BYTES];
 	unsigned ready = 0;

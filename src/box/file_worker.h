@@ -2,6 +2,7 @@
 #ifndef BOX_FILE_WORKER_H
 #define BOX_FILE_WORKER_H
 
+#include "box/call_bounds.h"
 #include "box/lifecycle.h"
 
 /*
@@ -10,22 +11,10 @@
  */
 struct file_worker;
 
-/* What bounds a call: its deadline (session_deadline) and its token. */
-struct file_bounds {
-	uint64_t deadline_ms;
-	holt_cancel *cancel;
-};
-
-struct file_bounds file_bounds_of(const holt_call *call);
-/* Fails where they are reached: for loops that find always something to do without waiting. */
-int file_bounds_check(const struct file_bounds *b, holt_error **reterr);
-/* Milliseconds that are left; 0 when none are. */
-uint64_t file_bounds_left(const struct file_bounds *b);
-
 /* Start one as @user ("" = root) in @cwd. HOLT_EUNSUPPORTED where the box's agent has no such
  * built-in. */
 int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
-	const struct file_bounds *bounds, struct file_worker **ret, holt_error **reterr);
+	const struct call_bounds *bounds, struct file_worker **ret, holt_error **reterr);
 /* Kills the process if it still runs. NULL is fine. */
 void file_worker_free(struct file_worker *w);
 
@@ -41,16 +30,16 @@ bool file_worker_over(struct file_worker *w);
 
 /* Send a frame, or bytes that are one. HOLT_ECLOSED where the worker has ended. */
 int file_worker_send(struct file_worker *w, const struct wire_msg *m,
-	const struct file_bounds *bounds, holt_error **reterr);
+	const struct call_bounds *bounds, holt_error **reterr);
 int file_worker_send_raw(struct file_worker *w, const void *data, size_t len,
-	const struct file_bounds *bounds, holt_error **reterr);
+	const struct call_bounds *bounds, holt_error **reterr);
 
 /* The next frame, good until the next call. HOLT_ECLOSED where the worker has ended, HOLT_EPROTOCOL
  * for nonsense. */
-int file_worker_next(struct file_worker *w, const struct file_bounds *bounds, struct wire_msg *ret,
+int file_worker_next(struct file_worker *w, const struct call_bounds *bounds, struct wire_msg *ret,
 	holt_error **reterr);
 
 /* Why a worker that has ended did that, as an error. Returns the negative code. */
-int file_worker_death(struct file_worker *w, const struct file_bounds *bounds, holt_error **reterr);
+int file_worker_death(struct file_worker *w, const struct call_bounds *bounds, holt_error **reterr);
 
 #endif

@@ -172,8 +172,7 @@ static bool errno_ok(uint32_t errnum)
 	return errnum > 0 && errnum < 4096;
 }
 
-int guest_file_error(
-	const struct wire_file_fail *m, uint16_t op, const char *object, holt_error **reterr)
+int guest_file_error(const struct wire_file_fail *m, uint16_t op, holt_error **reterr)
 {
 	const bool plain = m->class_ == WIRE_FILE_FAIL_ERRNO;
 	const bool known = m->class_ < sizeof file_classes / sizeof file_classes[0] &&
@@ -186,12 +185,13 @@ int guest_file_error(
 				   : file_classes[m->class_].hint;
 	auto_free char *text = guest_text(m->text);
 	auto_free char *stage = guest_text(m->stage);
-	auto_free char *named = guest_text(m->object);
+	auto_free char *object = guest_text(m->object);
 
 	(void)err_make(reterr, code, "%s", text && *text ? text : "the box could not do it");
 	err_set_errno(reterr, errno_ok(m->errnum) ? (int)m->errnum : 0);
 	err_stage(reterr, stage && *stage ? stage : wire_op_name(op) + strlen("file_"));
-	err_object(reterr, named && *named ? named : object);
+	/* Without one the caller's is the best there is. */
+	err_object(reterr, object && *object ? object : NULL);
 	if (hint)
 		err_hint(reterr, "%s", hint);
 	return -code;

@@ -8,10 +8,8 @@
 /* A fail frame as a typed error with stage, object and hint. Returns the negative code. */
 int guest_error(const struct wire_fail *m, holt_error **reterr);
 
-/* The same for a file_fail frame, answer to the request @op. @object is what the request was about,
- * in case the frame names nothing. */
-int guest_file_error(
-	const struct wire_file_fail *m, uint16_t op, const char *object, holt_error **reterr);
+/* The same for a file_fail frame, answer to the request @op. */
+int guest_file_error(const struct wire_file_fail *m, uint16_t op, holt_error **reterr);
 
 /* The code that stands for an errno of the guest, where a path was the matter. */
 int guest_errno_code(uint64_t errnum);

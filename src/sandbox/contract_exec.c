@@ -169,13 +169,13 @@ int contract_execute_text(holt_sandbox *sandbox, const struct contract_command *
 	if (r < 0)
 		return r;
 	r = contract_execute(sandbox, what, &command, &error);
-	if (r == -HOLT_ENO_MEMORY)
-		return err_nomem(reterr);
-	if (r == 0) {
+	if (command) {
 		r = contract_command_text(command, ret, ret_len, reterr);
 		contract_command_free(command);
 		return r;
 	}
+	if (r == -HOLT_ENO_MEMORY)
+		return err_nomem(reterr);
 	char *text = contract_error_text(error);
 	if (!text)
 		return err_nomem(reterr);

@@ -83,10 +83,22 @@ START_TEST(no_shell_at_all)
 	ck_assert_str_ne(holt_error_hint(error), "");
 	ck_assert_int_eq(holt_error_failure(error), HOLT_FAILURE_NONE);
 	check_error(r, &error, HOLT_ENOT_FOUND, "the image has no shell");
+	/* Forgotten, whatever there was before: the better one is asked for first again. */
+	stub.answers[1] = (struct answer){.code = 0};
+	stub.n_answers = 2;
+	holt_command_free(run("x", NULL));
+	ck_assert_str_eq(stub.argv[0], "sh");
+	answer_error(HOLT_ENOT_FOUND, "not there");
+	ck_assert_int_eq(holt_sandbox_execute(sandbox, "x", NULL, &c, NULL), -HOLT_ENOT_FOUND);
+	ck_assert_str_eq(stub.argv[0], "bash");
+	answer(&(struct answer){.code = 0});
+	holt_command_free(run("x", NULL));
+	ck_assert_str_eq(stub.argv[0], "bash");
+	ck_assert_int_eq(atomic_load(&stub.calls), 7);
 	/* Other failures ask for no second shell. */
 	answer_error(HOLT_EDENIED, "not executable");
 	r = holt_sandbox_execute(sandbox, "x", NULL, &c, &error);
-	ck_assert_int_eq(atomic_load(&stub.calls), 3);
+	ck_assert_int_eq(atomic_load(&stub.calls), 8);
 	check_error(r, &error, HOLT_EDENIED, "not executable");
 }
 END_TEST

@@ -113,7 +113,7 @@ START_TEST(lines_one_by_one)
 {
 	static const char *const files[] = {"", "\n", "one", "one\n", "one\n\n", "a\rb\n", "a\r\nb",
 		("a\rb\nc\fd\ne\xE2\x80\xA8"
-		"f\r\n\rg"),
+		 "f\r\n\rg"),
 		"trailing cr\r"};
 
 	for (size_t i = 0; i < N(files); i++) {

@@ -36,6 +36,7 @@
 
 /* What the guest says to the first frame of the op @when (0: any request), in one piece. */
 struct answer {
+	uint16_t refusal; /* of the start, as WIRE_FAIL_; 0: it starts */
 	uint16_t when;
 	struct wire_msg says[FRAMES];
 	const char *raw; /* bytes behind them */
@@ -47,8 +48,8 @@ struct answer {
 
 /* ---- the keeper ---- */
 
-static struct answer script;
-static uint16_t refuse_class; /* of the start, as WIRE_FAIL_; 0: it starts */
+static struct answer script; /* under the lock */
+static pthread_mutex_t script_lock = PTHREAD_MUTEX_INITIALIZER;
 static int lanes[2]; /* its ends */
 static int stop_pipe[2];
 static pthread_t keeper;
@@ -58,6 +59,22 @@ static struct buf input[STREAMS]; /* of each worker's stdin */
 static int load(const int *n)
 {
 	return __atomic_load_n(n, __ATOMIC_SEQ_CST);
+}
+
+/* What is said from now on. */
+static void plan(struct answer a)
+{
+	pthread_mutex_lock(&script_lock);
+	script = a;
+	pthread_mutex_unlock(&script_lock);
+}
+
+static struct answer planned(void)
+{
+	pthread_mutex_lock(&script_lock);
+	const struct answer a = script;
+	pthread_mutex_unlock(&script_lock);
+	return a;
 }
 
 static void say(const struct wire_msg *m)
@@ -78,28 +95,29 @@ static void say_data(uint32_t stream, enum wire_channel channel, const void *dat
 			.data = {.channel = (uint8_t)channel, .bytes = {data, (uint32_t)len}}});
 }
 
-static void give_answer(uint32_t stream)
+static void give_answer(uint32_t stream, const struct answer *a)
 {
 	static uint8_t out[WIRE_DATA_MAX];
 	size_t len = 0;
 
-	for (int i = 0; i < FRAMES && script.says[i].op; i++) {
+	for (int i = 0; i < FRAMES && a->says[i].op; i++) {
 		size_t n = 0;
 		ck_assert_int_eq(
-			wire_encode(&script.says[i], out + len, sizeof out - len, &n), WIRE_OK);
+			wire_encode(&a->says[i], out + len, sizeof out - len, &n), WIRE_OK);
 		len += n;
 	}
-	if (script.raw_len)
-		memcpy(out + len, script.raw, script.raw_len);
-	say_data(stream, WIRE_STDOUT, out, len + script.raw_len);
-	if (script.complains)
-		say_data(stream, WIRE_STDERR, script.complains, strlen(script.complains));
-	if (script.ends)
-		say(&(struct wire_msg){.op = WIRE_OP_exit, .stream = stream, .exit = script.how});
+	if (a->raw_len)
+		memcpy(out + len, a->raw, a->raw_len);
+	say_data(stream, WIRE_STDOUT, out, len + a->raw_len);
+	if (a->complains)
+		say_data(stream, WIRE_STDERR, a->complains, strlen(a->complains));
+	if (a->ends)
+		say(&(struct wire_msg){.op = WIRE_OP_exit, .stream = stream, .exit = a->how});
 }
 
 static void take_input(uint32_t stream, const struct wire_bytes *bytes)
 {
+	const struct answer a = planned();
 	struct buf *in = &input[stream % STREAMS];
 	struct wire_msg m;
 	size_t used = 0;
@@ -110,14 +128,15 @@ static void take_input(uint32_t stream, const struct wire_bytes *bytes)
 		.credit = {.channel = WIRE_STDIN, .bytes = bytes->len}});
 	while (wire_decode(WIRE_AS_GUEST, WIRE_FILES, in->data, in->len, &m, &used) == WIRE_OK) {
 		const bool request = m.op < WIRE_OP_file_data;
-		if (script.when ? m.op == script.when : request)
-			give_answer(stream);
+		if (a.when ? m.op == a.when : request)
+			give_answer(stream, &a);
 		buf_consume(in, used);
 	}
 }
 
 static void take_exec(const struct wire_msg *m)
 {
+	const uint16_t refusal = planned().refusal;
 	uint32_t pos = 0;
 
 	ck_assert_str_eq(wire_strs_next(&m->exec.argv, &pos), WIRE_FILES_BUILTIN);
@@ -125,9 +144,9 @@ static void take_exec(const struct wire_msg *m)
 	ck_assert_uint_eq(m->exec.flags, WIRE_EXEC_STDIN | WIRE_EXEC_MKCWD | WIRE_EXEC_BUILTIN);
 	ck_assert(m->exec.user.len == 4 && memcmp(m->exec.user.data, "1:23", 4) == 0);
 	ck_assert(m->exec.cwd.len == 5 && memcmp(m->exec.cwd.data, "/work", 5) == 0);
-	if (refuse_class) {
+	if (refusal) {
 		say(&(struct wire_msg){
-			.op = WIRE_OP_fail, .stream = m->stream, .fail = {.class_ = refuse_class}});
+			.op = WIRE_OP_fail, .stream = m->stream, .fail = {.class_ = refusal}});
 		return;
 	}
 	input[m->stream % STREAMS].len = 0;
@@ -204,7 +223,7 @@ static void begin(void)
 		input[i] = BUF_INIT(8u << 20);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bulk), 0);
-	ck_assert_int_eq(pipe(stop_pipe), 0);
+	ck_assert_int_eq(pipe2(stop_pipe, O_CLOEXEC), 0);
 	lanes[0] = control[1];
 	lanes[1] = bulk[1];
 	ck_assert_int_eq(pthread_create(&keeper, NULL, keeper_run, NULL), 0);
@@ -303,12 +322,12 @@ static int ask(uint16_t op, const holt_call *c, holt_error **reterr)
 	}
 }
 
-#define INFO     MSG(file_info, .type = WIRE_FILE_REGULAR, .mode = 0644)
-#define DONE     MSG(file_done, .truncated = 0)
-#define MORE     MSG(file_done, .truncated = 1)
-#define DATA(s)  MSG(file_data, .bytes = STR(s))
-#define FILE_(p) MSG(file_entry, .type = WIRE_FILE_REGULAR, .path = STR(p))
-#define DIR_(p)  MSG(file_entry, .type = WIRE_FILE_DIRECTORY, .path = STR(p))
+#define INFO      MSG(file_info, .type = WIRE_FILE_REGULAR, .mode = 0644)
+#define DONE      MSG(file_done, .truncated = 0)
+#define MORE      MSG(file_done, .truncated = 1)
+#define DATA(s)   MSG(file_data, .bytes = STR(s))
+#define A_FILE(p) MSG(file_entry, .type = WIRE_FILE_REGULAR, .path = STR(p))
+#define A_DIR(p)  MSG(file_entry, .type = WIRE_FILE_DIRECTORY, .path = STR(p))
 #define LINE(p, s) \
 	MSG(file_match, .line = 1, .line_len = sizeof(s) - 1, .path = STR(p), .text = STR(s))
 
@@ -327,7 +346,7 @@ static const struct {
 	{WIRE_OP_file_read, {INFO, INFO, DONE}, 0, false},
 	{WIRE_OP_file_read, {INFO, DATA("abcde"), DONE}, 0, false},
 	{WIRE_OP_file_read, {INFO, DATA("abc"), DATA("de"), DONE}, 3, false},
-	{WIRE_OP_file_read, {INFO, FILE_("a"), DONE}, 0, false},
+	{WIRE_OP_file_read, {INFO, A_FILE("a"), DONE}, 0, false},
 	{WIRE_OP_file_read, {INFO, MORE}, 0, false},
 	{WIRE_OP_file_read, {INFO, MSG(file_done, .searched = 1)}, 0, false},
 	{WIRE_OP_file_read, {INFO, DONE, DONE}, 0, false},
@@ -337,7 +356,7 @@ static const struct {
 		true},
 	{WIRE_OP_file_stat, {DONE}, 0, false},
 	{WIRE_OP_file_stat, {INFO, INFO, DONE}, 0, false},
-	{WIRE_OP_file_stat, {FILE_("a"), DONE}, 0, false},
+	{WIRE_OP_file_stat, {A_FILE("a"), DONE}, 0, false},
 	{WIRE_OP_file_stat, {DATA("a"), DONE}, 0, false},
 	{WIRE_OP_file_stat, {MSG(file_info, .type = 1, .mode = 010000), DONE}, 0, false},
 	{WIRE_OP_file_mkdir, {DONE}, 0, true},
@@ -345,40 +364,40 @@ static const struct {
 	{WIRE_OP_file_mkdir, {DATA("a"), DONE}, 0, false},
 	{WIRE_OP_file_mkdir, {MORE}, 0, false},
 	/* The root, then what is beneath it, two at most. */
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/b"), MORE}, 2, true},
-	{WIRE_OP_file_list, {FILE_(""), DONE}, 1, true},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/b"), MORE}, 2, true},
+	{WIRE_OP_file_list, {A_FILE(""), DONE}, 1, true},
 	{WIRE_OP_file_list, {DONE}, 0, true},
-	{WIRE_OP_file_list, {DIR_(""), DIR_("..."), DONE}, 2, true},
-	{WIRE_OP_file_list, {DIR_("a"), DONE}, 0, false},
-	{WIRE_OP_file_list, {DIR_(""), DIR_(""), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a"), FILE_("b"), DONE}, 2, false},
-	{WIRE_OP_file_list, {DIR_(""), MORE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/b/c"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("/a"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("/"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_(".."), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/.."), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("../a"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("."), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("./a"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a/"), DONE}, 1, false},
-	{WIRE_OP_file_list, {DIR_(""), FILE_("a//b"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_DIR("..."), DONE}, 2, true},
+	{WIRE_OP_file_list, {A_DIR("a"), DONE}, 0, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_DIR(""), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a"), A_FILE("b"), DONE}, 2, false},
+	{WIRE_OP_file_list, {A_DIR(""), MORE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/b/c"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("/a"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("/"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE(".."), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/.."), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("../a"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("."), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("./a"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a/"), DONE}, 1, false},
+	{WIRE_OP_file_list, {A_DIR(""), A_FILE("a//b"), DONE}, 1, false},
 	{WIRE_OP_file_list,
-		{DIR_(""), MSG(file_entry, .type = WIRE_FILE_SYMLINK, .path = STR("a")), DONE}, 1,
+		{A_DIR(""), MSG(file_entry, .type = WIRE_FILE_SYMLINK, .path = STR("a")), DONE}, 1,
 		false},
 	{WIRE_OP_file_list, {LINE("a", "x"), DONE}, 0, false},
 	{WIRE_OP_file_list, {INFO, DONE}, 0, false},
-	{WIRE_OP_file_glob, {FILE_("a"), FILE_("b/c/d/e"), MORE}, 2, true},
-	{WIRE_OP_file_glob, {FILE_(""), DONE}, 0, false},
-	{WIRE_OP_file_glob, {DIR_("a"), DONE}, 0, false},
-	{WIRE_OP_file_glob, {FILE_("a/../b"), DONE}, 0, false},
-	{WIRE_OP_file_glob, {FILE_("a"), MORE}, 1, false},
+	{WIRE_OP_file_glob, {A_FILE("a"), A_FILE("b/c/d/e"), MORE}, 2, true},
+	{WIRE_OP_file_glob, {A_FILE(""), DONE}, 0, false},
+	{WIRE_OP_file_glob, {A_DIR("a"), DONE}, 0, false},
+	{WIRE_OP_file_glob, {A_FILE("a/../b"), DONE}, 0, false},
+	{WIRE_OP_file_glob, {A_FILE("a"), MORE}, 1, false},
 	{WIRE_OP_file_grep, {LINE("", "abc"), LINE("a", ""), MORE}, 2, true},
 	{WIRE_OP_file_grep, {LINE("a", "a\0b"), MSG(file_done, .searched = 5, .skipped = 6)}, 1,
 		true},
 	{WIRE_OP_file_grep, {LINE("a", "abcd"), DONE}, 0, false},
 	{WIRE_OP_file_grep, {LINE("../a", "a"), DONE}, 0, false},
-	{WIRE_OP_file_grep, {FILE_("a"), DONE}, 0, false},
+	{WIRE_OP_file_grep, {A_FILE("a"), DONE}, 0, false},
 	{WIRE_OP_file_grep, {LINE("a", "a"), LINE("a", "b"), LINE("a", "c"), DONE}, 2, false},
 	{WIRE_OP_file_grep, {MORE}, 0, false},
 };
@@ -420,7 +439,9 @@ START_TEST(nothing_comes_through_that_was_not_asked_for)
 		holt_error *e = NULL;
 
 		snprintf(what, sizeof what, "row %zu, %s", i, wire_op_name(orders[i].op));
-		memcpy(script.says, orders[i].says, sizeof script.says);
+		struct answer a = {.when = 0};
+		memcpy(a.says, orders[i].says, sizeof a.says);
+		plan(a);
 		const int r = ask(orders[i].op, &call, &e);
 		if (orders[i].fine)
 			ck_assert_msg(r == 0, "%s: %d %s", what, r, holt_error_message(e));
@@ -451,7 +472,7 @@ START_TEST(what_is_no_frame_ends_the_worker)
 	};
 
 	for (size_t i = 0; i < sizeof t / sizeof t[0]; i++) {
-		script = (struct answer){.raw = t[i].bytes, .raw_len = t[i].len};
+		plan((struct answer){.raw = t[i].bytes, .raw_len = t[i].len});
 		refused(HOLT_EPROTOCOL, WIRE_OP_file_stat, &call);
 		await_ended((int)i + 1);
 	}
@@ -500,7 +521,7 @@ START_TEST(failures_are_typed_and_fit_for_a_terminal)
 		char what[32];
 
 		snprintf(what, sizeof what, "row %zu", i);
-		script = (struct answer){.says = {failures[i].says}};
+		plan((struct answer){.says = {failures[i].says}});
 		/* A write is answered early, and hears of it once its content has ended. */
 		const int r = ask(failures[i].op, &call, &e);
 		ck_assert_ptr_null(strchr(holt_error_message(e), '\x1b'));
@@ -526,9 +547,9 @@ START_TEST(content_is_done_only_when_it_has_ended)
 	holt_error *e = NULL;
 	unsigned n = 0;
 
-	script = (struct answer){.when = WIRE_OP_file_end, .says = {DONE}};
+	plan((struct answer){.when = WIRE_OP_file_end, .says = {DONE}});
 	ck_assert_int_eq(ask(WIRE_OP_file_write, &call, NULL), 0);
-	script = (struct answer){.when = WIRE_OP_file_write, .says = {DONE}};
+	plan((struct answer){.when = WIRE_OP_file_write, .says = {DONE}});
 	const int r = box_backend.write(self, "p", 0, slow_pieces, &n, &call, &e);
 	check_fails(HOLT_EPROTOCOL, r, e, "early");
 	await_ended(1);
@@ -565,11 +586,12 @@ START_TEST(a_worker_that_ends_says_why)
 			char what[32];
 
 			snprintf(what, sizeof what, "row %zu.%d", i, k);
-			script = (struct answer){.complains = deaths[i].complains,
+			struct answer a = {.complains = deaths[i].complains,
 				.ends = true,
 				.how = deaths[i].how};
 			if (k == 1)
-				script.says[0] = (struct wire_msg)INFO;
+				a.says[0] = (struct wire_msg)INFO;
+			plan(a);
 			const int r = ask(ops[k], &call, &e);
 			ck_assert_msg(strstr(holt_error_hint(e), deaths[i].hint), "%s: %s", what,
 				holt_error_hint(e));
@@ -581,16 +603,16 @@ END_TEST
 
 START_TEST(a_kept_worker_that_dies_is_replaced_once)
 {
-	script = (struct answer){.says = {INFO, DONE}};
+	plan((struct answer){.says = {INFO, DONE}});
 	ck_assert_int_eq(ask(WIRE_OP_file_stat, &call, NULL), 0);
-	script = (struct answer){.ends = true, .how = {.kind = WIRE_SIGNALED, .code = SIGKILL}};
+	plan((struct answer){.ends = true, .how = {.kind = WIRE_SIGNALED, .code = SIGKILL}});
 	refused(HOLT_EIO, WIRE_OP_file_stat, &call);
 	ck_assert_int_eq(load(&n_started), 2);
-	script = (struct answer){.says = {INFO, DONE}};
+	plan((struct answer){.says = {INFO, DONE}});
 	ck_assert_int_eq(ask(WIRE_OP_file_stat, &call, NULL), 0);
 	ck_assert_int_eq(load(&n_started), 3);
 	/* What may have been done is not done twice. */
-	script = (struct answer){.ends = true, .how = {.kind = WIRE_SIGNALED, .code = SIGKILL}};
+	plan((struct answer){.ends = true, .how = {.kind = WIRE_SIGNALED, .code = SIGKILL}});
 	refused(HOLT_EIO, WIRE_OP_file_mkdir, &call);
 	ck_assert_int_eq(load(&n_started), 3);
 }
@@ -600,16 +622,16 @@ START_TEST(an_agent_without_files_is_old)
 {
 	holt_error *e = NULL;
 
-	refuse_class = WIRE_FAIL_NOT_FOUND;
+	plan((struct answer){.refusal = WIRE_FAIL_NOT_FOUND});
 	ck_assert_int_eq(ask(WIRE_OP_file_stat, &call, &e), -HOLT_EUNSUPPORTED);
 	ck_assert_ptr_nonnull(strstr(holt_error_hint(e), "restart the box"));
 	holt_error_free(e);
 	e = NULL;
-	refuse_class = WIRE_FAIL_PAUSED;
+	plan((struct answer){.refusal = WIRE_FAIL_PAUSED});
 	ck_assert_int_eq(ask(WIRE_OP_file_stat, &call, &e), -HOLT_EBUSY);
 	holt_error_free(e);
 	e = NULL;
-	refuse_class = WIRE_FAIL_LIMIT;
+	plan((struct answer){.refusal = WIRE_FAIL_LIMIT});
 	ck_assert_int_eq(ask(WIRE_OP_file_stat, &call, &e), -HOLT_ELIMIT);
 	holt_error_free(e);
 }
@@ -644,7 +666,7 @@ START_TEST(no_more_than_64_calls_have_a_worker)
 	holt_cancel *cancel = NULL;
 
 	ck_assert_int_eq(cancel_new(&cancel, NULL), 0);
-	script = (struct answer){.when = UINT16_MAX};
+	plan((struct answer){.when = UINT16_MAX});
 	for (int i = 0; i < FILES_BUSY_MAX; i++)
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, hang, cancel), 0);
 	await_started(FILES_BUSY_MAX);
@@ -658,7 +680,7 @@ START_TEST(no_more_than_64_calls_have_a_worker)
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 	cancel_free(cancel);
 	await_ended(FILES_BUSY_MAX);
-	script = (struct answer){.says = {INFO, DONE}};
+	plan((struct answer){.says = {INFO, DONE}});
 	ck_assert_int_eq(ask(WIRE_OP_file_stat, &call, NULL), 0);
 }
 END_TEST
