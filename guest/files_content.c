@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,17 +39,51 @@ int content_unnamed(int dir_fd)
 {
 	const int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-	return fd < 0 ? -errno : fd;
+	if (fd >= 0)
+		return fd;
+	/* What kernels say where a file system has no such files. */
+	return errno == EISDIR || errno == EINVAL || errno == ENOENT ? -EOPNOTSUPP : -errno;
+}
+
+void content_make_name(char name[CONTENT_NAME_SIZE])
+{
+	uint32_t number = 0;
+
+	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0)
+		number = (uint32_t)getpid();
+	(void)snprintf(name, CONTENT_NAME_SIZE, ".holt-%08x", number);
+}
+
+/* The same by making one with a name and taking that away, where there is nothing better: it can
+ * not get a name again. */
+static int open_nameless(int dir_fd)
+{
+	char name[CONTENT_NAME_SIZE];
+	int fd = content_unnamed(dir_fd);
+
+	for (int i = 0; i < CONTENT_NAME_TRIES && (fd == -EOPNOTSUPP || fd == -EEXIST); i++) {
+		content_make_name(name);
+		fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0)
+			fd = -errno;
+		else
+			(void)unlinkat(dir_fd, name, 0);
+	}
+	return fd;
 }
 
 /* Somewhere for the rest; memory comes last, since it is the scarcest. Returns a descriptor or
  * -errno. */
 static int open_rest(int dir_fd)
 {
-	int fd = content_unnamed(dir_fd);
+	int fd = open_nameless(dir_fd);
 
-	if (fd < 0)
-		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		const int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		fd = tmp < 0 ? -errno : open_nameless(tmp);
+		if (tmp >= 0)
+			(void)close(tmp);
+	}
 	if (fd < 0)
 		fd = memfd_create("content", MFD_CLOEXEC);
 	return fd < 0 ? -errno : fd;

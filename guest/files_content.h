@@ -2,7 +2,7 @@
 #ifndef GUEST_FILES_CONTENT_H
 #define GUEST_FILES_CONTENT_H
 
-#include "files.h"
+#include "builtin_files.h"
 
 /*
  * The content of a write, which is kept until it is complete: so a client that gives up, or goes,
@@ -37,7 +37,13 @@ void content_drain(struct content *c, struct files *f);
 int content_copy(const struct content *c, int fd, uint64_t *ret_written);
 void content_done(struct content *c);
 
-/* A file without a name in the directory @dir_fd. Returns a descriptor or -errno. */
+/* A file without a name in the directory @dir_fd, which can get one. Returns a descriptor or
+ * -errno: EOPNOTSUPP where the file system has none (an overlay, before Linux 6.10). */
 int content_unnamed(int dir_fd);
+
+/* A temporary name; try others while it is taken. */
+#define CONTENT_NAME_SIZE  16
+#define CONTENT_NAME_TRIES 100
+void content_make_name(char name[CONTENT_NAME_SIZE]);
 
 #endif

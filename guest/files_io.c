@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files.h"
+#include "builtin_files.h"
 
 #include "builtin.h"
 #include "files_content.h"
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "guest_banned.h"
@@ -19,11 +18,13 @@
 /*
  * Requests about the bytes of files: reading, writing, appending. Called by the loop in files.c.
  *
- * A write finds its target (files_target.c), and where the file can be replaced makes one without a
- * name beside it, which gets the content, owner and mode, then a temporary name, and takes the
- * target's place. That name is all that can be left behind, where the process is killed in the
- * moment between two system calls. Where there are no files without a name, the content waits
- * elsewhere (files_content.c) and gets its temporary name once it is complete.
+ * A write finds its target (files_target.c). Where the file can be replaced and the file system can
+ * do it, a file without a name is made beside it, gets the content, owner and mode, then a
+ * temporary name, and takes the target's place. Where it cannot (an overlay, before Linux 6.10),
+ * the content waits until it is complete (files_content.c), is then copied to a file with a
+ * temporary name, and that takes the place. Such a name is all that can be left behind, by a
+ * process that is killed between two system calls or, in the second case, during the copy; never
+ * half a target.
  *
  * In place, and then only with all of the content at hand, is written: what is no regular file, a
  * file in a directory that the user may not write to, one whose owner he cannot keep, and one that
@@ -36,7 +37,6 @@
  */
 
 #define READ_SIZE  (256u * 1024)
-#define NAME_TRIES 100
 #define OPEN_TRIES 100 /* of a file that others keep removing */
 
 /* Reading. */
@@ -216,15 +216,6 @@ static bool can_give_names(void)
 	return geteuid() == 0 || faccessat(AT_FDCWD, "/proc/self/fd", X_OK, AT_EACCESS) == 0;
 }
 
-static void make_name(char name[16])
-{
-	uint32_t number = 0;
-
-	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0)
-		number = (uint32_t)getpid();
-	(void)snprintf(name, 16, ".holt-%08x", number);
-}
-
 /* A file with a temporary name and all of the content. Returns 0 or -errno. */
 static int fill_named(const struct write *w, const char *name)
 {
@@ -248,12 +239,12 @@ static int fill_named(const struct write *w, const char *name)
 }
 
 /* Returns 0 with the complete file under a name of its own, or -errno. */
-static int name_content(const struct write *w, char name[16])
+static int name_content(const struct write *w, char name[CONTENT_NAME_SIZE])
 {
 	int rc = -EEXIST;
 
-	for (int i = 0; i < NAME_TRIES && rc == -EEXIST; i++) {
-		make_name(name);
+	for (int i = 0; i < CONTENT_NAME_TRIES && rc == -EEXIST; i++) {
+		content_make_name(name);
 		rc = w->content.head ? fill_named(w, name) : give_name(w, w->content.fd, name);
 	}
 	return rc;
@@ -264,7 +255,7 @@ static int replace(const struct write *w)
 {
 	const struct target *const t = &w->target;
 	const bool exclusive = w->flags & WIRE_WRITE_EXCLUSIVE;
-	char name[16];
+	char name[CONTENT_NAME_SIZE];
 	int rc = 0;
 
 	if (!w->content.head) {
@@ -313,8 +304,7 @@ static int prepare_replace(struct write *w)
 	int fd = can_give_names() ? content_unnamed(t->dir_fd) : -EOPNOTSUPP;
 	int rc = 0;
 
-	if (fd == -EOPNOTSUPP || fd == -EISDIR || fd == -EINVAL || fd == -ENOENT) {
-		/* This file system has no files without a name. */
+	if (fd == -EOPNOTSUPP) {
 		rc = target_may_make(t);
 	} else if (fd < 0) {
 		rc = fd;

@@ -2,7 +2,7 @@
 #ifndef GUEST_FILES_PARTS_H
 #define GUEST_FILES_PARTS_H
 
-#include "files.h"
+#include "builtin_files.h"
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "files.h"
+#include "builtin_files.h"
 #include "guest_mem.h"
 
 #include <dirent.h>

@@ -2,7 +2,7 @@
 #ifndef GUEST_FILES_SEARCH_H
 #define GUEST_FILES_SEARCH_H
 
-#include "files.h"
+#include "builtin_files.h"
 #include "walk.h"
 
 /* What list, glob and grep have in common. */

@@ -55,6 +55,7 @@ struct pattern {
 	pcre2_match_data *data;
 	pcre2_jit_stack *stack;
 	const pcre2_code *current; /* for the text */
+	bool apart; /* its lines */
 	const char *text;
 	size_t len;
 	size_t at; /* where the next line begins */
@@ -91,7 +92,8 @@ static void prepare(struct pattern *p, pcre2_code *code)
 		p->by_line = true;
 }
 
-#define UTF_OPTIONS (PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF)
+/* ".*" does not get past a byte that is no UTF-8, hence what it begins may start behind one. */
+#define UTF_OPTIONS (PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NO_DOTSTAR_ANCHOR)
 
 /* @error is one of PCRE2's. */
 static void set_fault(struct pattern_fault *ret, int error, size_t offset)
@@ -256,6 +258,19 @@ static bool compile_all(struct pattern *p, struct pattern_fault *ret)
 	return p->bytes || p->utf;
 }
 
+/* PCRE2 10.42 looks for the first and the last character that a match must have before it tries to
+ * match. With lookahead it takes them wrongly in part: (?=a)b?a would not match "a". With verbs
+ * what matches would depend on that search. */
+static uint32_t start_options(const char *text, size_t len, uint32_t flags)
+{
+	if (flags & PATTERN_LITERAL)
+		return 0;
+	return memmem(text, len, "(?=", 3) || memmem(text, len, "(?*", 3) ||
+			       memmem(text, len, "(*", 2)
+		       ? PCRE2_NO_START_OPTIMIZE
+		       : 0;
+}
+
 struct pattern *pattern_new(const char *text, size_t len, uint32_t flags, uint32_t step_limit,
 	struct pattern_fault *ret_fault)
 {
@@ -265,7 +280,7 @@ struct pattern *pattern_new(const char *text, size_t len, uint32_t flags, uint32
 	if (!p)
 		return NULL;
 	p->flags = flags;
-	p->options = flags & PATTERN_CASE ? 0 : PCRE2_CASELESS;
+	p->options = (flags & PATTERN_CASE ? 0 : PCRE2_CASELESS) | start_options(text, len, flags);
 	p->source = gmem_array(AROUND_ALL + (len + 1) * (AROUND_ONE + 2), 1);
 	if (p->source && make_contexts(p, step_limit) && join(p, text, len, ret_fault) &&
 		compile_all(p, ret_fault))
@@ -288,6 +303,13 @@ void pattern_free(struct pattern *p)
 	gmem_free(p);
 }
 
+static bool matches_empty(const pcre2_code *code)
+{
+	uint32_t yes = 0;
+
+	return code && pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &yes) == 0 && yes;
+}
+
 void pattern_subject(struct pattern *p, const char *text, size_t len)
 {
 	struct pattern_fault unused; /* what is valid fails for want of memory */
@@ -297,11 +319,15 @@ void pattern_subject(struct pattern *p, const char *text, size_t len)
 	p->at = 0;
 	if (p->bytes && (p->only_bytes || is_ascii(text, len))) {
 		p->current = p->bytes;
+		p->apart = p->by_line;
 		return;
 	}
 	if (!p->utf)
 		p->utf = compile_final(p, false, &unused);
 	p->current = p->utf;
+	/* In a long text PCRE2 does not try to match in front of a byte that can only continue a
+	 * character, where nothing but an empty match is to be had: at the beginning of a line. */
+	p->apart = p->by_line || matches_empty(p->utf);
 }
 
 /* The result of a match in @len bytes, from @at. */
@@ -347,13 +373,13 @@ static enum pattern_result next_by_line(struct pattern *p, size_t *ret_start, si
 
 enum pattern_result pattern_next(struct pattern *p, size_t *ret_start, size_t *ret_end)
 {
-	if (p->by_line)
+	if (p->apart)
 		return next_by_line(p, ret_start, ret_end);
 	if (p->at >= p->len)
 		return PATTERN_NONE;
 	const enum pattern_result rc = run(p, p->text, p->len, p->at);
 	if (rc == PATTERN_STEPS) {
-		p->by_line = true;
+		p->by_line = p->apart = true;
 		return next_by_line(p, ret_start, ret_end);
 	}
 	if (rc != PATTERN_FOUND)

@@ -16,9 +16,9 @@
  * alone for want of one. What looks without consuming fares the same: lookahead and lookbehind are
  * made of such parts and so never see past an LF either, '^' and '$' with PCRE2_MULTILINE hold
  * beside an LF where they hold at the ends of the line alone, and for \b an LF is no letter, as the
- * end is none. As every step is the same, so are greediness, atomic groups, possessive quantifiers
- * and the captures that back references compare with. What knows of the subject as a whole would
- * differ: \A, \z, \Z, \G, and \K, which moves the start of a match.
+ * end is none. As every step is the same, so are greediness, atomic groups and possessive
+ * quantifiers. What knows of the subject as a whole would differ: \A, \z, \Z, \G, and \K, which
+ * moves the start of a match.
  *
  * So this function reads a pattern that PCRE2 has found valid and writes it again with those parts
  * that could consume an LF changed to the same without LF:
@@ -28,9 +28,11 @@
  *   [...\s...]       the members of \s but LF
  *
  * '.' does not match an LF to begin with. All that is not known here for sure (other escapes with
- * capital or unusual letters, numbers of characters, properties, verbs, settings but (?i) and (?m),
- * conditions, recursion, ranges that begin at a control character) is not written again; such a
- * pattern is held against each line. It is rare enough.
+ * capital or unusual letters, numbers of characters, properties, back references, verbs, settings
+ * but (?i) and (?m), conditions, recursion, ranges that begin at a control character) is not
+ * written again; such a pattern is held against each line. It is rare enough. (Back references
+ * would be fine, but what a group has captured at an earlier place is not always forgotten by
+ * PCRE2's compiled code.)
  */
 
 struct confine {
@@ -164,9 +166,6 @@ static bool escape(struct confine *c)
 	default:
 		break;
 	}
-	/* With another digit it may be octal. */
-	if (ch >= '1' && ch <= '9')
-		return !(next >= '0' && next <= '9') && keep(c, 2);
 	/* \E without \Q is nothing. */
 	return (is_one_of(ch, "abBdeEfhrStVw") || (ch && !is_letter_or_digit(ch))) && keep(c, 2);
 }

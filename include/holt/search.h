@@ -12,14 +12,16 @@
  * Glob patterns. Without '/': for the name of a file, at any depth. With '/': for its path from the
  * root, segment by segment; "**" as a whole segment stands for any number of segments, also none.
  * In a segment: '*', '?', [seq] and [!seq]; a leading dot is not special, there is no escape
- * character, an unclosed '[' is itself. Case counts. "." segments and double or last slashes are
- * dropped; a leading slash never matches.
+ * character, an unclosed '[' is itself. A character is one of UTF-8, or a stray byte. Case counts.
+ * "." segments and double or last slashes are dropped; a leading slash never matches.
  *
- * Grep patterns are regular expressions of PCRE2, matched against one line at a time. What Python
+ * Grep patterns are regular expressions of PCRE2, matched against one line at a time. A line ends
+ * with LF; CRs in front of that, or at the end of the file, are not part of it. What Python
  * users should know: most patterns mean the same; named groups may be written (?P<name>...); \Z is
  * the end before a last newline in PCRE2, which no line has; \N, \K, \R and possessive quantifiers
  * are known besides; a newline in a pattern separates alternatives. Letters are Unicode's, files
- * are taken as UTF-8, and bytes that are not match nothing but what is literally searched for.
+ * are taken as UTF-8, and bytes that are not match nothing but what is literally searched for. \C
+ * is refused. Of long patterns PCRE2 takes some 30,000 characters.
  *
  * A file with a NUL in its first 8,192 bytes is binary and not searched; of a text file with a line
  * of more than HOLT_GREP_LINE_BYTES_MAX bytes the rest is not searched. Both are counted as

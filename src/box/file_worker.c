@@ -22,12 +22,14 @@
 
 /* One read; more than fits into a frame waits in the exec's window. */
 #define READ_CHUNK 65536u
-/* Between the end of its output and its exit. */
+/* Between the end of its output and its exit, or from that to the end of its box. */
 #define DEATH_MS 5000u
 /* Of what a worker says on stderr. */
 #define LINE_MAX_BYTES 2048u
 
 struct file_worker {
+	struct holt_box *box;
+	struct session *session;
 	struct holt_exec *exec;
 	struct buf in;
 	size_t off; /* bytes of in that were handed over */
@@ -57,14 +59,15 @@ int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
 	const struct call_bounds *bounds, struct file_worker **ret, holt_error **reterr)
 {
 	const char *const argv[] = {WIRE_FILES_BUILTIN, WIRE_FILES_VERSION, NULL};
-	struct session *session = NULL;
 	struct file_worker *w = mem_zalloc(sizeof *w);
 	holt_error *error = NULL;
 
 	if (!w)
 		return err_nomem(reterr);
+	w->box = box;
 	w->in = BUF_INIT(wire_frame_max(WIRE_AS_HOST, WIRE_FILES));
-	int r = box_connect_within(box, call_bounds_left(bounds), bounds->cancel, &session, reterr);
+	int r = box_connect_within(
+		box, call_bounds_left(bounds), bounds->cancel, &w->session, reterr);
 	if (r == 0) {
 		const struct box_builtin how = {.argv = argv,
 			.user = user,
@@ -72,7 +75,7 @@ int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
 			.flags = WIRE_EXEC_STDIN | WIRE_EXEC_MKCWD,
 			.start_ms = call_bounds_left(bounds)};
 
-		r = box_builtin_start_as(session, &how, bounds->cancel, &w->exec, &error);
+		r = box_builtin_start_as(w->session, &how, bounds->cancel, &w->exec, &error);
 		if (r < 0)
 			r = start_error(error, reterr);
 	}
@@ -210,8 +213,24 @@ static int no_memory(holt_error **reterr)
 	return -HOLT_ELIMIT;
 }
 
-static int killed(const struct exec_result *result, holt_error **reterr)
+/* A box that ends kills what runs in it first. Whoever hears of that hears of the end, too, and
+ * soon. */
+static bool box_ends(struct file_worker *w, uint64_t wait_ms)
 {
+	struct box_state state;
+	struct session_end unused;
+
+	box_look(w->box, &state);
+	if (state.phase == BOX_STOPPING || state.phase == BOX_EXITED)
+		(void)session_wait_end(w->session, wait_ms, NULL, &unused, NULL);
+	return !session_alive(w->session);
+}
+
+static int killed(struct file_worker *w, const struct exec_result *result, uint64_t wait_ms,
+	holt_error **reterr)
+{
+	if (box_ends(w, wait_ms))
+		return session_why(w->session, reterr);
 	(void)err_make(
 		reterr, HOLT_EIO, "the box's file worker was killed by signal %u", result->code);
 	err_hint(reterr, "try again");
@@ -244,18 +263,19 @@ static int gave_up(
 int file_worker_death(struct file_worker *w, const struct call_bounds *bounds, holt_error **reterr)
 {
 	const uint64_t left = call_bounds_left(bounds);
+	const uint64_t wait_ms = left < DEATH_MS ? left : DEATH_MS;
 	struct exec_result result = {0};
 	char line[LINE_MAX_BYTES];
 	unsigned ready = 0;
 	size_t n = 0;
-	int r = exec_wait(w->exec, left < DEATH_MS ? left : DEATH_MS, &result, reterr);
+	int r = exec_wait(w->exec, wait_ms, &result, reterr);
 
 	if (r < 0)
 		return r;
 	if (result.flags & WIRE_EXIT_OOM)
 		return no_memory(reterr);
 	if (result.signaled)
-		return killed(&result, reterr);
+		return killed(w, &result, wait_ms, reterr);
 	/* The exit comes behind all output. */
 	r = exec_poll(w->exec, EXEC_READY(WIRE_STDERR), 0, &ready, NULL);
 	if (r == 0 && ready)

@@ -347,7 +347,7 @@ static void check_exit(const struct run *r, uint8_t kind, uint32_t code, uint32_
 }
 
 /* Run a shell command line that shall exit with @code and print @out. */
-static void shell(const char *line, uint32_t code, const char *out)
+__attribute__((unused)) static void shell(const char *line, uint32_t code, const char *out)
 {
 	const struct job j = {.argv = {"/bin/sh", "-c", line}};
 	struct run r;

@@ -75,7 +75,8 @@ static void check_success(const struct run *r)
 }
 
 /* The one line on stderr has this errno, stage and object (NULL: whatever). */
-static void check_failure(struct run *r, int errnum, const char *stage, const char *object)
+__attribute__((unused)) static void check_failure(
+	struct run *r, int errnum, const char *stage, const char *object)
 {
 	char want[600];
 
@@ -96,7 +97,8 @@ static void check_failure(struct run *r, int errnum, const char *stage, const ch
 	run_free(r);
 }
 
-static void tar_in(const char *option, const char *dir, const struct bytes *tar)
+__attribute__((unused)) static void tar_in(
+	const char *option, const char *dir, const struct bytes *tar)
 {
 	const struct input in = {tar->data, tar->len};
 	struct run r;
@@ -108,7 +110,7 @@ static void tar_in(const char *option, const char *dir, const struct bytes *tar)
 	run_free(&r);
 }
 
-static int run_cases(const char *name, TCase *t)
+__attribute__((unused)) static int run_cases(const char *name, TCase *t)
 {
 	Suite *s = suite_create(name);
 

@@ -159,6 +159,35 @@ START_TEST(failures_are_typed)
 }
 END_TEST
 
+START_TEST(what_the_user_may_not_read_is_an_error_and_no_result_that_lacks_it)
+{
+	const holt_backend_read all = {.first_line = 0};
+	const holt_backend_search what = {
+		.root = ".", .max_results = 10, .max_depth = 3, .pattern = "x", .line_bytes = 10};
+	struct found f = {.n = 0};
+	holt_file_info info = HOLT_FILE_INFO_INIT;
+	holt_error *e = NULL;
+	void *other = NULL;
+
+	ok(put(in("open"), "x", 0, E));
+	ok(put(in("closed/a"), "x", HOLT_WRITE_PARENTS, E));
+	ck_assert_int_eq(chmod(in("closed"), 0), 0);
+	/* Who is not root is stopped by the mode alone. */
+	ok(box_backend_new(box, geteuid() == 0 ? "65534:65534" : NULL, work, &other, E));
+	fails(HOLT_EDENIED, box_backend.read(other, "closed/a", &all, to_nowhere, NULL, &soon, E));
+	fails(HOLT_EDENIED, box_backend.glob(other, &what, to_found, &f, &soon, NULL, E));
+	fails(HOLT_EDENIED, box_backend.grep(other, &what, to_matches, &f, &soon, NULL, E));
+	ck_assert_int_eq(
+		box_backend.list(other, &what, to_found, &f, &soon, NULL, &e), -HOLT_EDENIED);
+	ck_assert_int_eq(holt_error_errno(e), EACCES);
+	ck_assert_ptr_nonnull(strstr(holt_error_hint(e), "incomplete"));
+	holt_error_free(e);
+	ok(box_backend.stat(other, "open", 0, &soon, &info, E));
+	box_backend.close(other);
+	ck_assert_int_eq(chmod(in("closed"), 0700), 0);
+}
+END_TEST
+
 START_TEST(a_search_ends_with_whoever_wants_no_more)
 {
 	const holt_backend_search what = {.root = work, .max_results = 10, .max_depth = 3};
@@ -244,6 +273,7 @@ int main(void)
 {
 	const TTest *const tests[] = {content_goes_round, names_are_made_moved_removed,
 		searches_find_what_is_there, failures_are_typed,
+		what_the_user_may_not_read_is_an_error_and_no_result_that_lacks_it,
 		a_search_ends_with_whoever_wants_no_more, commands_have_surroundings_and_an_end,
 		a_command_ends_in_time, a_command_that_cannot_start_is_typed};
 

@@ -364,12 +364,30 @@ END_TEST
 
 /* ---- the box ---- */
 
+static void *stop_later(void *arg)
+{
+	nap_ms(150);
+	ok(holt_box_stop(arg, 300, E));
+	return NULL;
+}
+
+/* The worker of a box is stopped, so that what it is asked for does not come. */
+static void stun(holt_box *b)
+{
+	holt_box *const mine = box;
+
+	box = b;
+	ck_assert_int_eq(kill(the_worker(), SIGSTOP), 0);
+	box = mine;
+}
+
 START_TEST(a_box_that_ends_ends_its_calls_and_works_again_after_a_start)
 {
 	holt_box *kept = make("kept", HOLT_BOX_KEEP, NULL);
 	holt_file_info info = HOLT_FILE_INFO_INIT;
 	size_t drawn = 0;
 	void *other = NULL;
+	pthread_t t;
 
 	ok(box_backend_new(kept, NULL, work, &other, E));
 	fails(HOLT_ECLOSED, box_backend.stat(other, "/", 0, &soon, &info, E));
@@ -380,6 +398,12 @@ START_TEST(a_box_that_ends_ends_its_calls_and_works_again_after_a_start)
 	ok(holt_box_stop(kept, 5000, E));
 	ck_assert_uint_lt(clock_mono_ms() - before, 3000);
 	fails(HOLT_EGUEST_LOST, box_backend.stat(other, "/", 0, &soon, &info, E));
+	start_box(kept, HOLT_START_DETACHED);
+	ok(box_backend.stat(other, "/", 0, &soon, &info, E));
+	stun(kept);
+	ck_assert_int_eq(pthread_create(&t, NULL, stop_later, kept), 0);
+	fails(HOLT_EGUEST_LOST, box_backend.make_directory(other, in("d"), 0, &soon, E));
+	pthread_join(t, NULL);
 	start_box(kept, HOLT_START_DETACHED);
 	ok(box_backend.stat(other, "/", 0, &soon, &info, E));
 	ck_assert_int_eq(kill(info_of(kept).vmm_pid, SIGKILL), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef GUEST_FILES_H
-#define GUEST_FILES_H
+#ifndef GUEST_BUILTIN_FILES_H
+#define GUEST_BUILTIN_FILES_H
 
 #include "wire/wire.h"
 
