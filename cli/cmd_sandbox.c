@@ -8,16 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-int sandbox_stream_failed(holt_error **reterr, const char *what, int errnum)
+int sandbox_failed(holt_error **reterr, int code, int errnum, const char *what)
 {
 	char message[256];
 
-	if (reterr) {
-		holt_error_free(*reterr);
-		*reterr = NULL;
-	}
-	(void)snprintf(message, sizeof message, "%s: %s", what, strerror(errnum));
-	(void)holt_error_set(reterr, HOLT_EIO, errnum, NULL, NULL, message);
+	holt_error_free(*reterr);
+	*reterr = NULL;
+	(void)snprintf(message, sizeof message, "%s%s%s", what, errnum ? ": " : "",
+		errnum ? strerror(errnum) : "");
+	(void)holt_error_set(reterr, code, errnum, NULL, NULL, message);
 	return -1;
 }
 

@@ -127,7 +127,7 @@ static int run_raw(holt_sandbox *sandbox, const struct sandbox_args *a, holt_err
 		(void)holt_command_exit(command, &result);
 	holt_command_free(command);
 	if (job.errnum)
-		return sandbox_stream_failed(reterr, "cannot write the output", job.errnum);
+		return sandbox_failed(reterr, HOLT_EIO, job.errnum, "cannot write the output");
 	if (r < 0)
 		return -1;
 	foreground_tell(&result, a->timeout_ms ? a->timeout_ms : HOLT_SANDBOX_TIMEOUT_MS_DEFAULT);

@@ -32,7 +32,7 @@ static int end_output(struct sink *s, int r, holt_error **reterr)
 {
 	(void)guest_stream_end(&s->stream);
 	if (s->errnum)
-		return sandbox_stream_failed(reterr, "cannot write to stdout", s->errnum);
+		return sandbox_failed(reterr, HOLT_EIO, s->errnum, "cannot write to stdout");
 	return r < 0 ? -1 : CLI_OK;
 }
 
@@ -135,10 +135,10 @@ static int put_content(
 	const int r = store(sandbox, a->words[0], give, &s, &o, reterr);
 
 	if (s.errnum == ETIMEDOUT)
-		return sandbox_stream_failed(
-			reterr, "the time was over before all had come on stdin", s.errnum);
+		return sandbox_failed(
+			reterr, HOLT_ETIMEOUT, 0, "the time was over before the end of stdin");
 	if (s.errnum)
-		return sandbox_stream_failed(reterr, "cannot read stdin", s.errnum);
+		return sandbox_failed(reterr, HOLT_EIO, s.errnum, "cannot read stdin");
 	return r < 0 ? -1 : CLI_OK;
 }
 

@@ -29,12 +29,17 @@ static struct results results_of(const struct sandbox_args *a, const char *name)
 	};
 }
 
-/* What goes in front of each result, and at last of the end: nothing was found. */
-static void begin_result(struct results *r)
+/* The beginning of the JSON document: late, so that what fails at once prints nothing. */
+static void begin_document(const struct results *r)
 {
 	if (r->json && r->count == 0)
 		(void)printf("{\"%s\":[", r->name);
-	else if (r->json)
+}
+
+static void begin_result(struct results *r)
+{
+	begin_document(r);
+	if (r->json && r->count > 0)
 		(void)fputc(',', stdout);
 	r->count++;
 }
@@ -62,9 +67,12 @@ static void put_bytes(const struct results *r, const char *data, size_t len)
 	}
 }
 
-static void put_path(const char *path, size_t len)
+static void put_path(const struct results *r, const char *path, size_t len)
 {
-	cli_json_string(stdout, path, len, CLI_JSON_PATH);
+	if (r->json)
+		cli_json_string(stdout, path, len, CLI_JSON_PATH);
+	else
+		put_bytes(r, path, len);
 }
 
 const char *sandbox_type_name(int32_t type)
@@ -87,11 +95,10 @@ static int finish(struct results *r, int failed, const holt_search_result *found
 	const char *option, holt_error **reterr)
 {
 	if (r->errnum)
-		return sandbox_stream_failed(reterr, "cannot write to stdout", r->errnum);
+		return sandbox_failed(reterr, HOLT_EIO, r->errnum, "cannot write to stdout");
 	if (failed < 0)
 		return -1;
-	if (r->json && r->count == 0)
-		(void)printf("{\"%s\":[", r->name);
+	begin_document(r);
 	if (r->json)
 		(void)printf("],\"truncated\":%s", found->truncated ? "true" : "false");
 	else if (found->truncated)
@@ -106,14 +113,13 @@ static int put_entry(const holt_entry *entry, void *user)
 	struct results *r = user;
 
 	begin_result(r);
-	if (r->json) {
+	if (r->json)
 		(void)fputs("{\"path\":", stdout);
-		put_path(entry->path, entry->path_len);
+	put_path(r, entry->path, entry->path_len);
+	if (r->json)
 		(void)printf(",\"type\":\"%s\"}", sandbox_type_name(entry->type));
-	} else {
-		put_bytes(r, entry->path, entry->path_len);
+	else
 		(void)fputc(r->end, stdout);
-	}
 	return end_result(r);
 }
 
@@ -141,12 +147,9 @@ static int put_found(const holt_entry *entry, void *user)
 	struct results *r = user;
 
 	begin_result(r);
-	if (r->json) {
-		put_path(entry->path, entry->path_len);
-	} else {
-		put_bytes(r, entry->path, entry->path_len);
+	put_path(r, entry->path, entry->path_len);
+	if (!r->json)
 		(void)fputc(r->end, stdout);
-	}
 	return end_result(r);
 }
 
@@ -175,14 +178,14 @@ static int put_match(const holt_match *match, void *user)
 	const unsigned long long number = match->line_number;
 
 	begin_result(r);
-	if (r->json) {
+	if (r->json)
 		(void)fputs("{\"path\":", stdout);
-		put_path(match->path, match->path_len);
+	put_path(r, match->path, match->path_len);
+	if (r->json) {
 		(void)printf(",\"line_number\":%llu,\"line\":", number);
 		cli_json_string(stdout, match->line, match->line_len, CLI_JSON_TEXT);
 		(void)fputc('}', stdout);
 	} else {
-		put_bytes(r, match->path, match->path_len);
 		(void)printf("%c%llu:", r->end ? ':' : 0, number);
 		put_bytes(r, match->line, match->line_len);
 		(void)fputc('\n', stdout);

@@ -67,8 +67,8 @@ int sandbox_args_parse(
 /* Make a sandbox of the box and call @call. Returns the exit status; tells every error. */
 int sandbox_run(const struct sandbox_args *a, sandbox_fn *call);
 
-/* The call was ended since stdin or stdout failed: make that its error. Returns -1. */
-int sandbox_stream_failed(holt_error **reterr, const char *what, int errnum);
+/* The call was ended by us: make the reason its error. @errnum may be 0. Returns -1. */
+int sandbox_failed(holt_error **reterr, int code, int errnum, const char *what);
 
 const char *sandbox_type_name(int32_t type);
 

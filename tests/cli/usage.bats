@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2154 # set by bats' run
 # What the program says about itself, and about calls that make no sense.
 
 load ../lib/common
