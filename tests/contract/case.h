@@ -44,6 +44,7 @@ struct world {
 	char dir[64]; /* on the host: home and scratch files */
 	char cases_dir[128]; /* in the box: $T are in here */
 	char user_data[128]; /* $VP */
+	char home_env[96]; /* a variable of every sandbox; empty: none */
 	bool is_fake;
 };
 

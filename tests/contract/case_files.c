@@ -220,6 +220,33 @@ static bool op_write_from(struct run *run, json_t *step, json_t *expect)
 	return ok;
 }
 
+/* Set-up: [[NAME, CONTENT], ...] in the case's directory, whoever the case's user is. */
+static bool op_files(struct run *run, json_t *step, json_t *expect)
+{
+	json_t *files = json_object_get(step, "files");
+	holt_sandbox *sandbox = run->box == run->world->box ? run->world->sandbox : run->sandbox;
+	bool ok = json_is_array(files) || case_fail(run, "bad data: 'files' is no array");
+
+	(void)expect;
+	for (size_t i = 0; ok && i < json_array_size(files); i++) {
+		json_t *file = json_array_get(files, i);
+		char path[CASE_PATH_MAX];
+		struct bytes name;
+		struct bytes content;
+		holt_error *error = NULL;
+
+		if (!value_get(run, json_array_get(file, 0), &name) ||
+			!value_get(run, json_array_get(file, 1), &content))
+			return false;
+		(void)snprintf(path, sizeof path, "%s/%s", run->dir, name.data);
+		if (holt_sandbox_write(sandbox, path, content.data, content.len, NULL, &error) != 0)
+			ok = case_fail(
+				run, "cannot write '%s': %s", path, holt_error_message(error));
+		holt_error_free(error);
+	}
+	return ok;
+}
+
 /* ---- names ---- */
 
 static const char *const type_names[] = {[HOLT_FILE_REGULAR] = "file",
@@ -318,6 +345,7 @@ static bool op_remove(struct run *run, json_t *step, json_t *expect)
 const struct op ops_of_files[] = {
 	{"append", op_append, "path content exclusive timeout_ms", ""},
 	{"download", op_download, "path timeout_ms", "content has len sorted"},
+	{"files", op_files, "files", ""},
 	{"mkdir", op_mkdir, "path parents timeout_ms", ""},
 	{"move", op_move, "from to noreplace timeout_ms", ""},
 	{"read", op_read, "path lines max_bytes timeout_ms", "content has len sorted"},

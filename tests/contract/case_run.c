@@ -168,7 +168,8 @@ static bool own_sandbox(struct run *run, json_t *json)
 {
 	static const char keys[] = "env user cwd user_data";
 	holt_sandbox_options options = HOLT_SANDBOX_OPTIONS_INIT;
-	const char *env[ENV_MAX + 1] = {NULL};
+	const char *env[ENV_MAX + 2] = {NULL};
+	size_t n = 0;
 	json_t *list = json_object_get(json, "env");
 	holt_error *error = NULL;
 
@@ -177,9 +178,11 @@ static bool own_sandbox(struct run *run, json_t *json)
 		!value_text(run, json, "cwd", false, &options.cwd) ||
 		!value_text(run, json, "user_data", false, &options.user_data))
 		return false;
+	if (*run->world->home_env)
+		env[n++] = run->world->home_env;
 	for (size_t i = 0; i < json_array_size(list) && i < ENV_MAX; i++)
-		env[i] = json_string_value(json_array_get(list, i));
-	options.env = list ? env : NULL;
+		env[n++] = json_string_value(json_array_get(list, i));
+	options.env = n > 0 ? env : NULL;
 	if (!options.user_data)
 		options.user_data = run->world->user_data;
 	options.terminal = count_terminal;

@@ -21,9 +21,11 @@ static void die(const char *what, const holt_error *error)
 
 static void open_sandboxes(struct world *w)
 {
+	const char *const env[] = {w->home_env, NULL};
 	holt_sandbox_options options = HOLT_SANDBOX_OPTIONS_INIT;
 	holt_error *error = NULL;
 
+	options.env = *w->home_env ? env : NULL;
 	/* On a real box what nobody has set is tested. */
 	options.user_data = w->is_fake ? w->user_data : NULL;
 	if (holt_sandbox_open(w->box, &options, &w->sandbox, &error) != 0)
@@ -91,6 +93,8 @@ void world_init_fake(struct world *w)
 	(void)snprintf(home, sizeof home, "%s/home", w->dir);
 	(void)snprintf(w->cases_dir, sizeof w->cases_dir, "%s/cases", w->dir);
 	(void)snprintf(w->user_data, sizeof w->user_data, "%s/user-data", w->dir);
+	/* What this host's user has in their profile is no part of any case. */
+	(void)snprintf(w->home_env, sizeof w->home_env, "HOME=%s", w->dir);
 	options.path = home;
 	if (holt_home_open(&options, &w->home, &error) != 0)
 		die("no home", error);
