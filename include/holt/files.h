@@ -9,13 +9,14 @@
  * backslashes (HOLT_EDENIED); a backslash is an ordinary byte otherwise. Relative paths begin at
  * the sandbox's working directory. Symbolic links are followed, unless the call says otherwise.
  *
- * Writing replaces the content in one step: the bytes go to a file without a name, which then takes
- * the place of the old one (of a link's last target) with the old one's mode and owner; a new file
- * has mode 0644. Other names of the same file (hard links) keep the old content, extended
- * attributes are not taken over. In place, and so not in one step, is written: a file in a
- * directory that the user may not write to, a file whose owner the user cannot keep, a mount point,
- * and what is no regular file. Missing directories are made (0755). Without permission to write the
- * old file it is refused.
+ * Writing replaces the content in one step: the bytes are collected first, then a new file with all
+ * of them takes the place of the old one (of a link's last target) with the old one's mode and
+ * owner; a new file has mode 0644. So content of more than 1 MiB needs its size twice for a moment,
+ * and a box that is killed in that moment may have a file `.holt-` and eight digits more. Other
+ * names of the same file (hard links) keep the old content, extended attributes are not taken over.
+ * In place, and so not in one step, is written: a file in a directory that the user may not write
+ * to, a file whose owner the user cannot keep, a mount point, and what is no regular file. Missing
+ * directories are made (0755) and stay. Without permission to write the old file it is refused.
  *
  * Appending is one write at the end; what other programs append meanwhile is not lost. Appends
  * through a sandbox do not mix, however long; one that fails leaves nothing behind unless somebody
