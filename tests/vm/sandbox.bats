@@ -278,6 +278,34 @@ same_paths() {
 }
 
 # bats test_tags=user
+@test "a user's hands: files are read, written, listed, searched and removed with his uid, gid and groups" {
+	local verb
+	sandbox exec b 'mkdir -p /own/closed && cd /own && echo secret >root && echo team >team && chmod 600 root && chmod 640 team &&
+		chown 0:2000 team && chmod 700 closed && echo "agent:x:1000:1000::/:/bin/sh" >>/etc/passwd && echo "team:x:2000:agent" >>/etc/group'
+	# The groups of /etc/group, unless one is named.
+	run -0 holt sandbox read -u agent b /own/team
+	assert_output team
+	fails 1 Permission read -u agent:1000 b /own/team
+	fails 1 Permission read -u agent b /own/root
+	for verb in write append update rm; do
+		fails 1 Permission "$verb" -u agent b /own/root
+	done
+	for verb in write append update mkdir; do
+		fails 1 Permission "$verb" -u agent b /own/new
+	done
+	fails 1 Permission mv -u agent b /own/team /tmp/team
+	# What cannot be read is told, never left out.
+	run -1 --separate-stderr holt sandbox ls -u agent b /own
+	assert_match "$stderr" "cannot read the directory '/own/closed': Permission denied"
+	fails 1 "'/own/closed'" glob -u agent b /own '*.x'
+	fails 1 Permission grep -u agent b /own secret
+	echo mine | sandbox write -u agent b /tmp/mine/file
+	assert_match "$(sandbox stat b /tmp/mine)" '^directory 0755 1000 1000 '
+	assert_match "$(sandbox stat b /tmp/mine/file)" '^file 0644 1000 1000 5 '
+	sandbox rm -r b /own /tmp/mine
+}
+
+# bats test_tags=user
 @test "failures: 1, nothing on stdout, one line, a hint (K48); a stdout that fails; signals end the command" {
 	local verb
 	for verb in read stat ls; do
