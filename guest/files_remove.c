@@ -169,7 +169,12 @@ static int pop(struct tree *t)
 		return 0;
 	}
 	(void)close(l->fd);
-	return fail_entry(t, l->name, errnum);
+	if (errnum != ENOTDIR)
+		return fail_entry(t, l->name, errnum);
+	/* Something else has taken its place meanwhile. */
+	char name[NAME_MAX + 1];
+	memcpy(name, l->name, sizeof(name));
+	return remove_name(t, name, false);
 }
 
 static int step(struct tree *t)
