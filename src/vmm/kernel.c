@@ -280,8 +280,9 @@ int kernel_find(
 		r = err_make(reterr, s.code, "no usable guest kernel: %s",
 			s.reasons.data ? (const char *)s.reasons.data : "out of memory");
 		err_stage(reterr, "kernel");
-		err_hint(reterr, "run 'make setup', or set HOLT_KERNEL to an unpacked kernel "
-				 "package");
+		err_hint(reterr,
+			"run 'make setup', and then 'make install' if this is an installed copy; "
+			"or set HOLT_KERNEL to an unpacked kernel package");
 	}
 	buf_done(&s.reasons);
 	return r;

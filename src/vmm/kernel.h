@@ -12,8 +12,8 @@
  * the agent. A kernel directory looks like an unpacked distribution package: boot/vmlinuz-RELEASE
  * and lib/modules/RELEASE (or usr/lib/modules/RELEASE).
  * Search order: $HOLT_KERNEL (a vmlinuz file, or such a directory; must work if set), the
- * directories @near (what `make setup` unpacked beside the build or the installation), the newest
- * usable one under /boot with /lib/modules.
+ * directories @near (what `make install` copied beside the library, or `make setup` unpacked beside
+ * the build), the newest usable one under /boot with /lib/modules.
  */
 struct kernel {
 	char *release;
