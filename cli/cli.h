@@ -64,6 +64,8 @@ int cli_usage(int status, const char *verb, const char *fmt, ...)
 
 /* cli_usage for what getopt_long refused: @c is '?' or ':'. */
 int cli_bad_option(int status, const char *verb, int c, char **argv);
+/* The same, with @note behind an unknown option. */
+int cli_bad_option_with(int status, const char *verb, int c, char **argv, const char *note);
 
 /* From now on nothing is told of what the user waits for. */
 void cli_be_quiet(void);

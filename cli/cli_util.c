@@ -56,7 +56,7 @@ int cli_usage(int status, const char *verb, const char *fmt, ...)
 	return status;
 }
 
-int cli_bad_option(int status, const char *verb, int c, char **argv)
+int cli_bad_option_with(int status, const char *verb, int c, char **argv, const char *note)
 {
 	const char *word = argv[optind - 1];
 
@@ -64,8 +64,13 @@ int cli_bad_option(int status, const char *verb, int c, char **argv)
 		return cli_usage(status, verb, "a value is missing for '%.64s'", word);
 	/* One letter of several in a word. */
 	if (optopt > ' ' && optopt < 0x7f && strncmp(word, "--", 2) != 0)
-		return cli_usage(status, verb, "unknown option '-%c'", optopt);
-	return cli_usage(status, verb, "unknown option '%.64s'", word);
+		return cli_usage(status, verb, "unknown option '-%c'%s", optopt, note);
+	return cli_usage(status, verb, "unknown option '%.64s'%s", word, note);
+}
+
+int cli_bad_option(int status, const char *verb, int c, char **argv)
+{
+	return cli_bad_option_with(status, verb, c, argv, "");
 }
 
 int cli_finish(void)

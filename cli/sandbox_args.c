@@ -179,6 +179,13 @@ static int take_option(struct sandbox_args *a, const struct row *row)
 		CLI_USAGE, a->verb, "--%s is not %s: '%.64s'", row->name, row->wanted, optarg);
 }
 
+/* What is no option may be meant as a path. */
+static int bad_option(const struct sandbox_args *a, int c, char **argv)
+{
+	return cli_bad_option_with(CLI_USAGE, a->verb, c, argv,
+		" ('--' stands in front of a path or pattern that begins with '-')");
+}
+
 static int take_words(struct sandbox_args *a, const struct sandbox_verb *verb, int n, char **words)
 {
 	int wanted = 1;
@@ -205,7 +212,7 @@ int sandbox_args_parse(
 	while (!status && (c = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
 		const struct row *row = find_row(c);
 
-		status = row ? take_option(a, row) : cli_bad_option(CLI_USAGE, a->verb, c, argv);
+		status = row ? take_option(a, row) : bad_option(a, c, argv);
 	}
 	return status ? status : take_words(a, verb, argc - optind, argv + optind);
 }

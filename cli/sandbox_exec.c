@@ -56,6 +56,9 @@ static int take_words(struct sandbox_args *a, int n, char **words)
 	if (n > 0 && strcmp(*words, "--") == 0) {
 		words++;
 		n--;
+	} else if (n > 0 && **words == '-') {
+		return usage("options stand in front of BOX, and '--' in front of a COMMAND that "
+			     "begins with '-'");
 	}
 	if (n == 0)
 		return usage("no COMMAND given");

@@ -34,6 +34,7 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 		usage_error 2 sandbox "$verb" box
 		usage_error 2 sandbox "$verb" box a b c
 		usage_error 2 sandbox "$verb" --no-such-option box a
+		assert_match "$stderr" "unknown option '--no-such-option' \('--' stands in front"
 		usage_error 2 sandbox "$verb" --timeout soon box a
 		usage_error 2 sandbox "$verb" --timeout -1 box a
 		usage_error 2 sandbox "$verb" -w relative box a
@@ -54,6 +55,11 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 	assert_match "$stderr" 'put it in quotes'
 	usage_error 125 sandbox exec box -- ls -l
 	usage_error 125 sandbox exec -- box -- ls -l
+	usage_error 125 sandbox exec box --timeout 1s 'ls -l'
+	assert_match "$stderr" 'options stand in front of BOX'
+	usage_error 125 sandbox exec box --text
+	usage_error 125 sandbox exec box -- -x -l
+	assert_match "$stderr" 'put it in quotes'
 }
 
 @test "values that are none" {
