@@ -202,9 +202,10 @@ static int wait_start(
 		return 0;
 	if (r == -HOLT_ECANCELLED)
 		(void)err_make(reterr, -r, "starting the program was cancelled");
+	else if (start_ms < EXEC_START_MS)
+		(void)err_make(reterr, -r, "the time was over before the program had started");
 	else
-		(void)err_make(reterr, -r, "the guest did not answer within %llu ms",
-			(unsigned long long)start_ms);
+		(void)err_make(reterr, -r, "the guest did not answer within %d ms", EXEC_START_MS);
 	err_stage(reterr, "agent");
 	err_object(reterr, session_box_id(e->session));
 	if (r == -HOLT_ETIMEOUT && start_ms == EXEC_START_MS)

@@ -114,6 +114,11 @@ static bool searches(uint16_t op)
 
 static const char *errno_hint(uint32_t errnum, uint16_t op)
 {
+	if (op == WIRE_OP_file_move && (errnum == EISDIR || errnum == ENOTEMPTY))
+		return "nothing is moved into a directory: name the whole target, with the last "
+		       "name";
+	if (op == WIRE_OP_file_mkdir && errnum == ENOENT)
+		return "make the directory above it first, or ask for its parents, too";
 	switch (errnum) {
 	case ENOENT:
 		return "check the path in the box";
@@ -142,7 +147,7 @@ static const char *errno_hint(uint32_t errnum, uint16_t op)
 	case ETXTBSY:
 		return "a program that runs in the box is not written to: remove it first";
 	case ENOTEMPTY:
-		return "remove what is in it first, or all of it at once";
+		return "remove what is in it first, or remove it recursively";
 	case ELOOP:
 		return "check the symbolic links in the box";
 	case EIO:
@@ -158,9 +163,10 @@ static const struct {
 } file_classes[] = {
 	[WIRE_FILE_FAIL_ERRNO] = {HOLT_EIO, NULL}, /* by the errno */
 	[WIRE_FILE_FAIL_REQUEST] = {HOLT_EINVALID, "check path and options"},
-	[WIRE_FILE_FAIL_PATTERN] = {HOLT_EINVALID, "correct the pattern, or search for text"},
-	[WIRE_FILE_FAIL_STEPS] = {HOLT_ELIMIT,
-		"write the pattern so that there are fewer ways to match it, or search for text"},
+	[WIRE_FILE_FAIL_PATTERN] = {HOLT_EINVALID,
+		"correct the pattern, or search for it literally"},
+	[WIRE_FILE_FAIL_STEPS] = {HOLT_ELIMIT, "write the pattern so that there are fewer ways to "
+					       "match it, or search for it literally"},
 	[WIRE_FILE_FAIL_TIME] = {HOLT_ETIMEOUT, "search a narrower path, or allow more time"},
 	[WIRE_FILE_FAIL_LIMIT] = {HOLT_ELIMIT, "ask for less at once"},
 	[WIRE_FILE_FAIL_ABORTED] = {HOLT_ECANCELLED, NULL},

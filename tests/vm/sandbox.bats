@@ -258,6 +258,7 @@ same_paths() {
 	sandbox mkdir -p b /tmp/s/a/b
 	fails 1 '/tmp/s/a' mkdir b /tmp/s/a
 	fails 1 '/tmp/s/x/y' mkdir b /tmp/s/x/y
+	assert_match "$stderr" 'hint: .*parents'
 	echo 12345 | sandbox write -u 1000:1000 b /tmp/s1000
 	sandbox exec b 'chmod 4750 /tmp/s1000; touch -d @1000000000 /tmp/s1000; ln -s /tmp/s1000 /tmp/s/link; mkfifo /tmp/s/fifo'
 	run -0 holt sandbox stat b /tmp/s1000
@@ -269,9 +270,12 @@ same_paths() {
 	echo 1234567 | sandbox write b /tmp/s/link
 	assert_match "$(sandbox stat b /tmp/s1000)" '^file 4?0?750 1000 1000 8 '
 	fails 1 'File exists' mv -n b /tmp/s1000 /tmp/s/a
+	fails 1 "'/tmp/s/a'" mv b /tmp/s1000 /tmp/s/a
+	assert_match "$stderr" 'hint: .*whole target'
 	sandbox mv b /tmp/s1000 /tmp/s/moved
 	fails 1 "'/tmp/s1000'" stat b /tmp/s1000
 	fails 1 'not empty' rm b /tmp/s
+	assert_match "$stderr" 'hint: .*recursively'
 	sandbox rm -r b /tmp/s
 	fails 1 "'/tmp/s'" rm b /tmp/s
 	sandbox rm -f b /tmp/s
@@ -315,6 +319,10 @@ same_paths() {
 	fails 1 "'/no/such'" glob b /no/such '*'
 	fails 1 "'/no/such'" grep --json b /no/such x
 	fails 1 'pattern' grep b /etc '('
+	assert_match "$stderr" 'hint: .*literally'
+	fails 1 'timed out after' read --timeout 1ms b /etc/passwd
+	fails 125 'timed out after' exec --timeout 1ms b true
+	[[ $stderr != *' 0 ms'* ]]
 	fails 1 'path traversal' read b /tmp/../etc/passwd
 	fails 1 '/mnt/user-data' download b /etc/passwd
 	fails 1 'directory' read b /tmp
