@@ -297,6 +297,8 @@ static enum verdict search_tree(struct grep *g)
 {
 	struct walk_entry e;
 	enum verdict v = GO_ON;
+
+	walk_pass_over_kernel(g->search.walk);
 	int rc = walk_enter(g->search.walk);
 
 	while (rc == 0 && v == GO_ON &&

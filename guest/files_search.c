@@ -108,6 +108,7 @@ void files_op_list(struct files *f, const struct wire_msg *m)
 static int find_beneath(struct search *s, const struct glob *g, bool directories)
 {
 	struct walk_entry e;
+	walk_pass_over_kernel(s->walk);
 	int rc = glob_beneath(g, "", 0) ? walk_enter(s->walk) : 0;
 
 	while (rc == 0 && (rc = walk_next(s->walk, &s->ignore, &e)) == 1) {

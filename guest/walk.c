@@ -6,8 +6,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "guest_banned.h"
@@ -43,6 +45,7 @@ struct level {
 struct walk {
 	struct level levels[WALK_DEPTH_MAX];
 	size_t depth; /* levels in use */
+	bool no_kernel; /* what the kernel makes up is passed over */
 	struct walk_fault fault;
 	size_t root_len; /* the path from the root begins behind it */
 	size_t len; /* of the current entry's path from the root */
@@ -132,12 +135,28 @@ static int push(struct walk *w, int fd)
 	return 0;
 }
 
+static bool is_kernels(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	return fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC ||
+	       fs.f_type == CGROUP2_SUPER_MAGIC || fs.f_type == CGROUP_SUPER_MAGIC;
+}
+
+void walk_pass_over_kernel(struct walk *w)
+{
+	w->no_kernel = true;
+}
+
 static int enter_root(struct walk *w)
 {
 	w->path[w->root_len] = 0; /* what comes behind the slash does not matter */
 	const int fd = open(w->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return fail(w, WIRE_FILE_FAIL_ERRNO, errno, "cannot read the directory");
+	w->no_kernel = w->no_kernel && !is_kernels(fd);
 	return push(w, fd);
 }
 
@@ -150,6 +169,8 @@ int walk_enter(struct walk *w)
 	const struct level *const above = &w->levels[w->depth - 1];
 	const int fd = openat(above->fd, w->path + w->root_len + above->path_len,
 		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && w->no_kernel && is_kernels(fd))
+		return close(fd);
 	if (fd >= 0)
 		return push(w, fd);
 	if (is_gone(errno))

@@ -38,6 +38,9 @@ void walk_free(struct walk *w);
 
 /* Begin at @root, of at most WIRE_PATH_MAX bytes. Returns an enum walk_root or -1. */
 int walk_start(struct walk *w, const char *root);
+/* Pass over what the kernel makes up (/proc, /sys), unless the root is in it: to search there finds
+ * nothing that lasts, and much that cannot be read. */
+void walk_pass_over_kernel(struct walk *w);
 /* Go into what walk_start or walk_next told last. One that is no directory any more has nothing in
  * it, unless it is the root. Returns 0 or -1. */
 int walk_enter(struct walk *w);

@@ -167,6 +167,7 @@ typedef struct holt_read_options {
 
 typedef struct holt_list_options {
 	size_t struct_size; /* set by HOLT_LIST_OPTIONS_INIT */
+	uint32_t flags; /* enum holt_list_flags */
 	uint32_t max_depth; /* 1: the root's children; up to HOLT_DEPTH_MAX; 0: 2;
 			       HOLT_LIST_DEPTH_ROOT */
 	uint32_t max_entries; /* with the root, up to HOLT_LIST_ENTRIES_MAX; 0: 10,000 */
@@ -174,9 +175,9 @@ typedef struct holt_list_options {
 	holt_cancel *cancel; /* ends the call with HOLT_ECANCELLED; may be NULL */
 } holt_list_options;
 
-#define HOLT_LIST_OPTIONS_INIT                           \
-	{                                                \
-		sizeof(holt_list_options), 0, 0, 0, NULL \
+#define HOLT_LIST_OPTIONS_INIT                              \
+	{                                                   \
+		sizeof(holt_list_options), 0, 0, 0, 0, NULL \
 	}
 
 /**

@@ -6,8 +6,10 @@
  * Finding files and lines in a sandbox. Both search beneath a root: a directory, a symbolic link to
  * one, or for grep a single file. Below the root no symbolic link is followed or found. Names that
  * agents do not want to see (.git, node_modules, build, *.log ...: holt_sandbox_ignored) are left
- * out with all beneath them, unless they are the root or above it. A missing root and a directory
- * that cannot be read are errors, never an empty result.
+ * out with all beneath them, unless they are the root or above it, or HOLT_GLOB_ALL or
+ * HOLT_GREP_ALL asks for them. A missing root and a directory
+ * that cannot be read are errors, never an empty result. What the kernel makes up (/proc, /sys) is
+ * searched only where the root is in it.
  *
  * Glob patterns. Without '/': for the name of a file, at any depth. With '/': for its path from the
  * root, segment by segment; "**" as a whole segment stands for any number of segments, also none.

@@ -46,8 +46,11 @@ static int options_of_list(const holt_list_options *options, struct contract_sea
 	holt_list_options o;
 	int r = options_read(&o, sizeof o, sizeof o, options, "holt_list_options", reterr);
 
+	if (r == 0)
+		r = api_check_flags(o.flags, HOLT_LIST_ALL, reterr);
 	if (r < 0)
 		return api_in_options(r, reterr);
+	ret->all = o.flags & HOLT_LIST_ALL;
 	ret->max_depth = o.max_depth == HOLT_LIST_DEPTH_ROOT ? 0
 			 : o.max_depth                       ? o.max_depth
 							     : HOLT_LIST_DEPTH_DEFAULT;
@@ -85,13 +88,14 @@ static int options_of_glob(const holt_glob_options *options, struct contract_sea
 	int r = options_read(&o, sizeof o, sizeof o, options, "holt_glob_options", reterr);
 
 	if (r == 0)
-		r = api_check_flags(o.flags, HOLT_GLOB_DIRECTORIES, reterr);
+		r = api_check_flags(o.flags, HOLT_GLOB_DIRECTORIES | HOLT_GLOB_ALL, reterr);
 	if (r == 0)
 		r = check_maximum(
 			o.max_results, HOLT_GLOB_RESULTS_DEFAULT, &ret->max_results, reterr);
 	if (r < 0)
 		return api_in_options(r, reterr);
-	ret->flags = o.flags;
+	ret->all = o.flags & HOLT_GLOB_ALL;
+	ret->flags = o.flags & ~(uint32_t)HOLT_GLOB_ALL;
 	*ret_call = api_call(o.timeout_ms, o.cancel);
 	return 0;
 }
@@ -123,13 +127,15 @@ static int options_of_grep(const holt_grep_options *options, struct contract_sea
 	int r = options_read(&o, sizeof o, sizeof o, options, "holt_grep_options", reterr);
 
 	if (r == 0)
-		r = api_check_flags(o.flags, HOLT_GREP_LITERAL | HOLT_GREP_CASE_SENSITIVE, reterr);
+		r = api_check_flags(o.flags,
+			HOLT_GREP_LITERAL | HOLT_GREP_CASE_SENSITIVE | HOLT_GREP_ALL, reterr);
 	if (r == 0)
 		r = check_maximum(
 			o.max_results, HOLT_GREP_RESULTS_DEFAULT, &ret->max_results, reterr);
 	if (r < 0)
 		return api_in_options(r, reterr);
-	ret->flags = o.flags;
+	ret->all = o.flags & HOLT_GREP_ALL;
+	ret->flags = o.flags & ~(uint32_t)HOLT_GREP_ALL;
 	ret->glob = o.glob;
 	*ret_call = api_call(o.timeout_ms, o.cancel);
 	return 0;

@@ -103,6 +103,7 @@ struct contract_search {
 	const char *pattern; /* glob, grep */
 	const char *glob; /* grep; or NULL */
 	uint32_t flags;
+	bool all; /* nothing is ignored */
 	uint32_t max_depth; /* list */
 	uint64_t max_results;
 };

@@ -71,7 +71,10 @@ static int on_output(int stream, const void *data, size_t len, void *user)
 static int run_in(struct execution *e, const char *shell, const char *const *env, holt_exit *ret,
 	holt_error **reterr)
 {
-	const char *const argv[] = {shell, "-lc", e->what->command, NULL};
+	/* Only a command that looks like an option needs to be told apart from one. */
+	const bool odd = strspn(e->what->command, "-+") > 0;
+	const char *const argv[] = {
+		shell, "-lc", odd ? "--" : e->what->command, odd ? e->what->command : NULL, NULL};
 	holt_sandbox *s = e->run.sandbox;
 	const holt_backend_command command = {.argv = argv,
 		.env = env,

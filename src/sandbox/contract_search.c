@@ -150,8 +150,10 @@ static int on_match(const holt_match *match, void *user)
 
 static holt_backend_search request(const struct contract_search *what)
 {
+	static const char *const nothing[] = {NULL};
+
 	return (holt_backend_search){.root = what->root,
-		.ignore = ignore_list(),
+		.ignore = what->all ? nothing : ignore_list(),
 		.max_results = what->max_results,
 		.flags = what->flags,
 		.max_depth = what->max_depth,

@@ -131,6 +131,7 @@ static bool op_list(struct run *run, json_t *step, json_t *expect)
 		!get_limit(
 			run, step, "depth", DEPTH_ROOT, HOLT_LIST_DEPTH_ROOT, &options.max_depth) ||
 		!get_limit(run, step, "max_entries", "", 0, &options.max_entries) ||
+		!value_flag(run, step, "all", HOLT_LIST_ALL, &options.flags) ||
 		!value_uint(run, step, "timeout_ms", &options.timeout_ms))
 		return false;
 	const int r = holt_sandbox_list(
@@ -154,6 +155,7 @@ static bool op_glob(struct run *run, json_t *step, json_t *expect)
 		!get_limit(
 			run, step, "max_results", "none", HOLT_NO_RESULTS, &options.max_results) ||
 		!value_flag(run, step, "dirs", HOLT_GLOB_DIRECTORIES, &options.flags) ||
+		!value_flag(run, step, "all", HOLT_GLOB_ALL, &options.flags) ||
 		!value_uint(run, step, "timeout_ms", &options.timeout_ms))
 		return false;
 	const int r = holt_sandbox_glob(
@@ -176,6 +178,7 @@ static bool op_grep(struct run *run, json_t *step, json_t *expect)
 		!get_limit(
 			run, step, "max_results", "none", HOLT_NO_RESULTS, &options.max_results) ||
 		!value_flag(run, step, "literal", HOLT_GREP_LITERAL, &options.flags) ||
+		!value_flag(run, step, "all", HOLT_GREP_ALL, &options.flags) ||
 		!value_flag(
 			run, step, "case_sensitive", HOLT_GREP_CASE_SENSITIVE, &options.flags) ||
 		!value_uint(run, step, "timeout_ms", &options.timeout_ms))
@@ -186,9 +189,9 @@ static bool op_grep(struct run *run, json_t *step, json_t *expect)
 }
 
 const struct op ops_of_finding[] = {
-	{"glob", op_glob, "root pattern dirs max_results timeout_ms", "paths truncated count"},
-	{"grep", op_grep, "root pattern glob literal case_sensitive max_results timeout_ms",
+	{"glob", op_glob, "root pattern dirs all max_results timeout_ms", "paths truncated count"},
+	{"grep", op_grep, "root pattern glob literal case_sensitive all max_results timeout_ms",
 		"matches truncated count searched skipped"},
-	{"list", op_list, "path depth max_entries timeout_ms", "entries truncated count"},
+	{"list", op_list, "path depth max_entries all timeout_ms", "entries truncated count"},
 	{NULL, NULL, NULL, NULL},
 };

@@ -64,10 +64,16 @@ enum holt_remove_flags {
 	HOLT_REMOVE_RECURSIVE = 1 << 0, /* a directory with all that is in it */
 	HOLT_REMOVE_FORCE = 1 << 1 /* what is missing is fine */
 };
-enum holt_glob_flags { HOLT_GLOB_DIRECTORIES = 1 << 0 /* find them, too */ };
+/* HOLT_..._ALL also of what holt_sandbox_ignored names; a backend sees an empty list then. */
+enum holt_list_flags { HOLT_LIST_ALL = 1 << 0 };
+enum holt_glob_flags {
+	HOLT_GLOB_DIRECTORIES = 1 << 0, /* find them, too */
+	HOLT_GLOB_ALL = 1 << 1
+};
 enum holt_grep_flags {
 	HOLT_GREP_LITERAL = 1 << 0, /* the pattern is text */
-	HOLT_GREP_CASE_SENSITIVE = 1 << 1
+	HOLT_GREP_CASE_SENSITIVE = 1 << 1,
+	HOLT_GREP_ALL = 1 << 2
 };
 
 /* A root and what beneath it counts. Paths of results are relative to it, "" is the root itself. */
