@@ -232,8 +232,9 @@ HOLT_API int holt_sandbox_read_to(holt_sandbox *sandbox, const char *path,
  * @ret_len: receives their number; must not be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
- * A path that is elsewhere is refused before anything is read, with -HOLT_EDENIED; a file that is
- * too large with -HOLT_ELIMIT (EFBIG). options.flags is 0.
+ * A path whose text leads elsewhere is refused before anything is read, with -HOLT_EDENIED;
+ * symbolic links in the sandbox are followed, wherever they lead, as its user may. A file that is
+ * too large is refused with -HOLT_ELIMIT (EFBIG). options.flags is 0.
  *
  * Returns: as holt_sandbox_read.
  * Ownership: the caller frees *@ret with holt_free.

@@ -9,6 +9,9 @@
  * Everything is done as the sandbox's user. Relative paths begin at its working directory. Any call
  * may be made from any thread, also several at once.
  *
+ * A 0 in options is the default, also of a time-out or a maximum: HOLT_FOREVER, HOLT_NO_RESULTS and
+ * HOLT_LIST_DEPTH_ROOT say none. (On the command line a 0 is a 0.)
+ *
  * Errors have codes. Some existing clients want text instead: execute_text gives that for commands,
  * HOLT_SANDBOX_TEXT for reading, holt_error_text for any error.
  */
@@ -31,7 +34,8 @@ typedef struct holt_command holt_command;
 /* What a failure says about the sandbox; see holt_error_failure. */
 enum holt_failure {
 	HOLT_FAILURE_NONE = 0, /* nothing: the request failed, the sandbox is fine */
-	HOLT_FAILURE_TERMINAL = 1, /* it is gone for good: make another one */
+	HOLT_FAILURE_TERMINAL = 1, /* it is gone, as a stopped box is, too: make another one, or
+				      start the box again */
 	HOLT_FAILURE_RETRYABLE = 2 /* it is there and cannot now: try again later */
 };
 
@@ -50,7 +54,7 @@ typedef struct holt_sandbox_options {
 	const char *user_data; /* absolute: downloads come from beneath it; NULL:
 				  HOLT_USER_DATA_DEFAULT */
 	uint32_t flags; /* enum holt_sandbox_flags */
-	/* Called once, by the first call that finds out that the sandbox is gone for good, on its
+	/* Called once, by the first call with a failure that is HOLT_FAILURE_TERMINAL, on its
 	 * thread and before it returns; may be NULL. @error is borrowed. It must not free the
 	 * sandbox. */
 	void (*terminal)(const char *id, const holt_error *error, void *user_data_ptr);

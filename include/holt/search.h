@@ -7,9 +7,8 @@
  * one, or for grep a single file. Below the root no symbolic link is followed or found. Names that
  * agents do not want to see (.git, node_modules, build, *.log ...: holt_sandbox_ignored) are left
  * out with all beneath them, unless they are the root or above it, or HOLT_GLOB_ALL or
- * HOLT_GREP_ALL asks for them. A missing root and a directory
- * that cannot be read are errors, never an empty result. What the kernel makes up (/proc, /sys) is
- * searched only where the root is in it.
+ * HOLT_GREP_ALL asks for them. A missing root and a directory that cannot be read are errors, never
+ * an empty result. What the kernel makes up (/proc, /sys) is searched only where the root is in it.
  *
  * Glob patterns. Without '/': for the name of a file, at any depth. With '/': for its path from the
  * root, segment by segment; "**" as a whole segment stands for any number of segments, also none.
@@ -23,7 +22,10 @@
  * the end before a last newline in PCRE2, which no line has; \N, \K, \R and possessive quantifiers
  * are known besides; a newline in a pattern separates alternatives. Letters are Unicode's, files
  * are taken as UTF-8, and bytes that are not match nothing but what is literally searched for. \C
- * is refused. Of long patterns PCRE2 takes some 30,000 characters.
+ * is refused. Not as in Python: \uXXXX, \UXXXXXXXX and \N{name} are errors (\x{df} is any
+ * character), so are (?a), (?u) and (?L); x{,3} is text (x{0,3} is meant); \v is any vertical and
+ * \h any horizontal space; [[:alpha:]] is a letter. Of long patterns PCRE2 takes some 30,000
+ * characters.
  *
  * A file with a NUL in its first 8,192 bytes is binary and not searched; of a text file with a line
  * of more than HOLT_GREP_LINE_BYTES_MAX bytes the rest is not searched. Both are counted as
