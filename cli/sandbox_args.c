@@ -112,6 +112,7 @@ static const struct row {
 	int (*take)(struct sandbox_args *a, const char *text); /* NULL: it has no value */
 	const char *wanted; /* what the value is not, in an error */
 } rows[] = {
+	{SANDBOX_ALL, "all", 'a', 0, NULL, NULL},
 	{SANDBOX_CASE_SENSITIVE, "case-sensitive", 0, HOLT_GREP_CASE_SENSITIVE, NULL, NULL},
 	{SANDBOX_DEPTH, "depth", 0, 0, take_depth, "a whole number up to 1000"},
 	{SANDBOX_DIRS, "dirs", 0, HOLT_GLOB_DIRECTORIES, NULL, NULL},

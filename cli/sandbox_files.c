@@ -210,8 +210,8 @@ const char sandbox_read_help[] =
 const char sandbox_download_help[] =
 	"Usage: holt sandbox download [OPTIONS] BOX PATH\n\n"
 	"Prints a regular file beneath the user-data directory, of at most 100 MiB, byte\n"
-	"for byte. Every other path is refused. A terminal gets control characters as\n"
-	"\\xHH.\n\n"
+	"for byte. A path that is written otherwise is refused; symbolic links in the box\n"
+	"are followed. A terminal gets control characters as \\xHH.\n\n"
 	"Options:\n"
 	"      --user-data DIR where downloads come from (/mnt/user-data)\n" SANDBOX_COMMON_HELP
 	"Example:\n"

@@ -90,6 +90,12 @@ const char *sandbox_type_name(int32_t type)
 	return type > 0 && type <= HOLT_FILE_BLOCK ? names[type] : "unknown";
 }
 
+/* --all is another bit of each call. */
+static uint32_t flags_of(const struct sandbox_args *a, uint32_t all)
+{
+	return a->flags | (a->given & SANDBOX_ALL ? all : 0);
+}
+
 /* What follows the last result. Returns an exit status or -1. */
 static int finish(struct results *r, int failed, const holt_search_result *found,
 	const char *option, holt_error **reterr)
@@ -129,6 +135,7 @@ int sandbox_list(holt_sandbox *sandbox, const struct sandbox_args *a, holt_error
 	holt_list_options o = HOLT_LIST_OPTIONS_INIT;
 	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
 
+	o.flags = flags_of(a, HOLT_LIST_ALL);
 	o.max_depth = a->depth;
 	o.max_entries = a->max;
 	o.timeout_ms = a->timeout_ms;
@@ -159,7 +166,7 @@ int sandbox_glob(holt_sandbox *sandbox, const struct sandbox_args *a, holt_error
 	holt_glob_options o = HOLT_GLOB_OPTIONS_INIT;
 	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
 
-	o.flags = a->flags;
+	o.flags = flags_of(a, HOLT_GLOB_ALL);
 	o.max_results = a->max;
 	o.timeout_ms = a->timeout_ms;
 	const int failed = holt_sandbox_glob(
@@ -199,7 +206,7 @@ int sandbox_grep(holt_sandbox *sandbox, const struct sandbox_args *a, holt_error
 	holt_grep_options o = HOLT_GREP_OPTIONS_INIT;
 	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
 
-	o.flags = a->flags;
+	o.flags = flags_of(a, HOLT_GREP_ALL);
 	o.max_results = a->max;
 	o.glob = a->glob;
 	o.timeout_ms = a->timeout_ms;
@@ -217,9 +224,10 @@ int sandbox_grep(holt_sandbox *sandbox, const struct sandbox_args *a, holt_error
 const char sandbox_list_help[] =
 	"Usage: holt sandbox ls [OPTIONS] BOX PATH\n\n"
 	"Lists a directory: itself, then the directories and files beneath it, one path a\n"
-	"line, in no particular order. Symbolic links and names such as .git or *.log are\n"
-	"left out.\n\n"
+	"line, in no particular order. Symbolic links are left out, and names such as\n"
+	".git, .env, build, out or *.log: holt-sandbox(1) has them all.\n\n"
 	"Options:\n"
+	"  -a, --all           leave out no names\n"
 	"      --depth N       1: only what is in it; 0: only itself (2)\n"
 	"      --json          print a JSON object with entries and truncated\n"
 	"      --max-entries N cut there (10000)\n"
@@ -231,8 +239,9 @@ const char sandbox_glob_help[] =
 	"Usage: holt sandbox glob [OPTIONS] BOX ROOT PATTERN\n\n"
 	"Finds files beneath ROOT, one path a line. A PATTERN without '/' is for names at\n"
 	"any depth, one with '/' for paths from ROOT, where ** is any number of\n"
-	"directories. What 'holt sandbox ls' leaves out is not found either.\n\n"
+	"directories. Names such as .git, .env, build, out or *.log are left out.\n\n"
 	"Options:\n"
+	"  -a, --all           leave out no names\n"
 	"      --dirs          find directories, too\n"
 	"      --json          print a JSON object with paths and truncated\n"
 	"      --max-results N cut there (200)\n"
@@ -243,8 +252,10 @@ const char sandbox_glob_help[] =
 const char sandbox_grep_help[] =
 	"Usage: holt sandbox grep [OPTIONS] BOX ROOT PATTERN\n\n"
 	"Finds lines of text files beneath ROOT, or of that file: path:line:text. PATTERN\n"
-	"is a regular expression of PCRE2; case does not count. Long lines are cut.\n\n"
+	"is a regular expression of PCRE2; case does not count. Long lines are cut. Names\n"
+	"such as .git, .env, build, out or *.log are left out.\n\n"
 	"Options:\n"
+	"  -a, --all           leave out no names\n"
 	"      --case-sensitive\n"
 	"                      case counts\n"
 	"      --glob G        only files that 'holt sandbox glob' finds with this\n"

@@ -149,9 +149,9 @@ _holt_sandbox_flags() {
 	append | update | write) echo "--exclusive | $all" ;;
 	download) echo "| --user-data $all" ;;
 	exec) echo "--json --text | -e --env --env-file $all" ;;
-	glob) echo "--dirs --json -0 --null | --max-results $all" ;;
-	grep) echo "--case-sensitive --json --literal -0 --null | --glob --max-results $all" ;;
-	ls) echo "--json -0 --null | --depth --max-entries $all" ;;
+	glob) echo "-a --all --dirs --json -0 --null | --max-results $all" ;;
+	grep) echo "-a --all --case-sensitive --json --literal -0 --null | --glob --max-results $all" ;;
+	ls) echo "-a --all --json -0 --null | --depth --max-entries $all" ;;
 	mkdir) echo "-p --parents | $all" ;;
 	mv) echo "-n --no-clobber | $all" ;;
 	read) echo "| --lines $all" ;;

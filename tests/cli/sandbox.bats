@@ -78,7 +78,14 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 	# Options belong to their verbs.
 	usage_error 2 sandbox read --json box a
 	usage_error 2 sandbox write -r box a
+	usage_error 2 sandbox read --all box a
 	usage_error 2 sandbox glob --literal box a b
+}
+
+@test "the manual lists all names that are left out" {
+	local names='/^Directories and files with these names/,/^\.Ed/'
+	diff <(sed -n "$names"'{s/^\\&//; /^\.B\|^\.Ed\|^Directories\|^or above/d; p}' "$ROOT/man/holt-sandbox.1" | xargs -n 1) \
+		<(sed -n 's/^\t"\(.*\)",$/\1/p' "$ROOT/src/sandbox/ignore_list.c")
 }
 
 @test "a box that is not there: 1, or 125 of exec, with a hint (K48)" {

@@ -248,6 +248,14 @@ same_paths() {
 	assert_output '{"matches":[{"path":"/tmp/t/src/b.js","line_number":1,"line":"Find Me (here)"}],"truncated":false,"searched":1,"skipped":0}'
 	run -0 --separate-stderr holt sandbox grep --json --case-sensitive b /tmp/t 'find'
 	assert_output '{"matches":[],"truncated":false,"searched":3,"skipped":1}'
+	# All names, where that is asked for; the short option does the same.
+	run -0 --separate-stderr holt sandbox ls --all b /tmp/t
+	assert_equal "all of it" "$(sort <<<"$output" | tr '\n' ' ')" \
+		'/tmp/t /tmp/t/.git /tmp/t/.git/x.js /tmp/t/a.js /tmp/t/a.log /tmp/t/binary /tmp/t/empty /tmp/t/src /tmp/t/src/b.js /tmp/t/src/deep '
+	run -0 holt sandbox glob -a --json b /tmp/t '.git/*'
+	assert_output '{"paths":["/tmp/t/.git/x.js"],"truncated":false}'
+	run -0 holt sandbox grep -a --glob '*.log' b /tmp/t 'find'
+	assert_output '/tmp/t/a.log:1:Find Me (here)'
 	# A root that is named is looked at, whatever its name.
 	run -0 holt sandbox grep b /tmp/t/a.log find
 	assert_output '/tmp/t/a.log:1:Find Me (here)'
