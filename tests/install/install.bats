@@ -29,7 +29,7 @@ setup_file() {
 	export SANITIZER
 	export OUTSIDE=$TEST_DIR/outside
 	mkdir "$OUTSIDE"
-	cp "$ROOT/examples/run.c" "$OUTSIDE/"
+	cp "$ROOT/examples/run.c" "$ROOT/examples/sandbox.c" "$OUTSIDE/"
 }
 
 sanitizer_of_build() {
@@ -43,12 +43,12 @@ setup() {
 	[[ $SANITIZER == none ]] || skip "the library was built for the $SANITIZER sanitizer"
 }
 
-# Build an outside program the way its author would.
+# build_example [NAME]: build an outside program the way its author would.
 build_example() {
-	local flags
+	local name=${1:-run} flags
 	flags=$(pkg-config --cflags --libs holt) || fail "pkg-config does not know holt" || return
 	# shellcheck disable=SC2086 # several words
-	(cd "$OUTSIDE" && cc -std=c99 -Wall -Wextra -Wpedantic -Werror run.c -o run $flags)
+	(cd "$OUTSIDE" && cc -std=c99 -Wall -Wextra -Wpedantic -Werror "$name.c" -o "$name" $flags)
 }
 
 example() {
@@ -154,6 +154,20 @@ example() {
 	demo_image
 	run -127 --separate-stderr example demo 10 no-such-program
 	assert_match "$stderr" "^run: NOT_FOUND: .*no-such-program"
+}
+
+@test "the example of a sandbox writes, runs, searches and reads in a box, and prints an error (K48)" {
+	run -0 build_example sandbox
+	assert_output ""
+	demo_image
+	LD_LIBRARY_PATH=$LIBDIR run -1 --separate-stderr "$OUTSIDE/sandbox" no-such-box
+	assert_output ""
+	assert_match "$stderr" '^sandbox: .*no-such-box'
+	"$BINDIR/holt" run -d --name agent demo sleep 1000000 >/dev/null
+	LD_LIBRARY_PATH=$LIBDIR run -0 --separate-stderr "$OUTSIDE/sandbox" agent
+	"$BINDIR/holt" rm -f agent
+	assert_output $'done\nwork/out.txt:2: line 2\nwork/out.txt:3: line 3\nline 1\nline 2\nline 3'
+	assert_equal stderr "$stderr" ""
 }
 
 @test "the installed program runs, with its own keeper" {
