@@ -43,9 +43,9 @@ setup() {
 	[[ $SANITIZER == none ]] || skip "the library was built for the $SANITIZER sanitizer"
 }
 
-# build_example [NAME]: build an outside program the way its author would.
+# build_example NAME: build an outside program the way its author would.
 build_example() {
-	local name=${1:-run} flags
+	local name=$1 flags
 	flags=$(pkg-config --cflags --libs holt) || fail "pkg-config does not know holt" || return
 	# shellcheck disable=SC2086 # several words
 	(cd "$OUTSIDE" && cc -std=c99 -Wall -Wextra -Wpedantic -Werror "$name.c" -o "$name" $flags)
@@ -56,7 +56,7 @@ example() {
 }
 
 @test "an outside program builds with pkg-config and strict C99" {
-	run -0 build_example
+	run -0 build_example run
 	assert_output ""
 	run -0 readelf -d "$OUTSIDE/run"
 	assert_match "$output" "NEEDED.*libholt\.so\.[0-9]+\.[0-9]+\]"
@@ -125,7 +125,7 @@ example() {
 }
 
 @test "the example runs a command in a machine: output, both streams, exit code" {
-	build_example
+	build_example run
 	demo_image
 	run --separate-stderr example demo 60 sh -c 'echo out; echo err >&2; exit 7'
 	assert_status 7
@@ -139,7 +139,7 @@ example() {
 }
 
 @test "the example's deadline ends a command: 124" {
-	build_example
+	build_example run
 	demo_image
 	run --separate-stderr example demo 1 sleep 60
 	assert_status 124
@@ -147,7 +147,7 @@ example() {
 }
 
 @test "the example prints typed errors (K48)" {
-	build_example
+	build_example run
 	run --separate-stderr example no-such-image 10 true
 	assert_status 125
 	assert_match "$stderr" "^run: NOT_FOUND: .*no-such-image"
