@@ -28,6 +28,7 @@ struct cli_verb {
 	const char *help; /* the whole text of --help */
 	int (*main)(int argc, char **argv);
 	enum cli_group group; /* where the list of verbs has it */
+	int has_subverbs; /* the first argument is a verb of its own */
 };
 
 extern const struct cli_verb verb_cp;

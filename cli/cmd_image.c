@@ -180,4 +180,5 @@ const struct cli_verb verb_image = {
 		"Example:\n"
 		"  holt image import rootfs.tar.gz --name tools && holt run tools ls /\n",
 	.main = image_main,
+	.has_subverbs = 1,
 };

@@ -116,4 +116,5 @@ const struct cli_verb verb_sandbox = {
 		"  echo hello | holt sandbox write web notes/a.txt\n"
 		"  holt sandbox grep --json web . hello\n",
 	.main = sandbox_main,
+	.has_subverbs = 1,
 };

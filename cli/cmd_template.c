@@ -273,4 +273,5 @@ const struct cli_verb verb_template = {
 		"Example:\n"
 		"  holt template build -m 2g demo && holt run -m 2g demo free\n",
 	.main = template_main,
+	.has_subverbs = 1,
 };

@@ -123,6 +123,15 @@ static int print_verb_help(const struct cli_verb *verb)
 	return cli_finish();
 }
 
+/* "holt help image ls" is "holt image ls --help". */
+static int print_subverb_help(const struct cli_verb *verb, char *name, char *subverb)
+{
+	char help[] = "--help";
+	char *words[] = {name, subverb, help, NULL};
+
+	return verb->main(3, words);
+}
+
 /* Whether the verb itself is asked for help: before any word that is not an option. */
 static int wants_help(int argc, char **argv)
 {
@@ -165,6 +174,8 @@ int main(int argc, char **argv)
 	const struct cli_verb *verb = find_verb(help ? argv[2] : name);
 	if (!verb)
 		return cli_usage(CLI_USAGE, "", "'%.64s' is not a verb", help ? argv[2] : name);
+	if (help && verb->has_subverbs && argc > 3)
+		return print_subverb_help(verb, argv[2], argv[3]);
 	if (help || wants_help(argc - 1, argv + 1))
 		return print_verb_help(verb);
 	return verb->main(argc - 1, argv + 1);

@@ -108,10 +108,19 @@ _holt_verb() {
 	esac
 }
 
+# The verbs of a verb.
+_holt_subverbs() {
+	case $1 in
+	image) echo "import inspect ls rm" ;;
+	sandbox) echo "append download exec glob grep ls mkdir mv read rm stat update write" ;;
+	template) echo "build ls prune rm spares" ;;
+	esac
+}
+
 _holt_image() {
 	local current=$1 previous=$2
 	if ((COMP_CWORD == 2)); then
-		_holt_words "import inspect ls rm --help" "$current"
+		_holt_words "$(_holt_subverbs image) --help" "$current"
 		return
 	fi
 	case ${COMP_WORDS[2]}:$previous:$current in
@@ -126,7 +135,7 @@ _holt_image() {
 _holt_template() {
 	local current=$1 previous=$2
 	if ((COMP_CWORD == 2)); then
-		_holt_words "build ls prune rm spares --help" "$current"
+		_holt_words "$(_holt_subverbs template) --help" "$current"
 		return
 	fi
 	case ${COMP_WORDS[2]}:$previous:$current in
@@ -165,8 +174,7 @@ _holt_sandbox_flags() {
 _holt_sandbox() {
 	local current=$1 previous=$2 flags n
 	if ((COMP_CWORD == 2)); then
-		_holt_words "append download exec glob grep ls mkdir mv read rm stat update write --help" \
-			"$current"
+		_holt_words "$(_holt_subverbs sandbox) --help" "$current"
 		return
 	fi
 	flags=$(_holt_sandbox_flags "${COMP_WORDS[2]}")
@@ -195,7 +203,12 @@ _holt() {
 	image) _holt_image "$current" "$previous" ;;
 	sandbox) _holt_sandbox "$current" "$previous" ;;
 	template) _holt_template "$current" "$previous" ;;
-	help) _holt_words "$verbs" "$current" ;;
+	help)
+		case $COMP_CWORD in
+		2) _holt_words "$verbs" "$current" ;;
+		3) _holt_words "$(_holt_subverbs "$previous")" "$current" ;;
+		esac
+		;;
 	*) _holt_verb "${COMP_WORDS[1]}" "$current" "$previous" ;;
 	esac
 }

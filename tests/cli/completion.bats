@@ -69,6 +69,16 @@ complete_words() {
 @test "bash completes the words and options of sandbox" {
 	run -0 complete_words holt sandbox ''
 	assert_output $'append\ndownload\nexec\nglob\ngrep\nls\nmkdir\nmv\nread\nrm\nstat\nupdate\nwrite\n--help'
+	run -0 complete_words holt help sandbox g
+	assert_output $'glob\ngrep'
+	run -0 complete_words holt help template b
+	assert_output build
+	run -0 complete_words holt help run ''
+	assert_output ''
+	run -0 complete_words holt help sandbox grep ''
+	assert_output ''
+	run -0 complete_words holt sandbox grep --a
+	assert_output --all
 	run -0 complete_words holt sandbox ls --max
 	assert_output --max-entries
 	run -0 complete_words holt sandbox grep --user root box --l

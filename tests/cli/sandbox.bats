@@ -21,6 +21,8 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 		local by_long=$output
 		run -0 --keep-empty-lines holt sandbox "$verb" -h
 		assert_output "$by_long"
+		run -0 --keep-empty-lines holt help sandbox "$verb"
+		assert_output "$by_long"
 	done
 }
 
@@ -29,6 +31,7 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 	usage_error 2 sandbox
 	assert_match "$stderr" 'say append, .* or write;'
 	usage_error 2 sandbox fly
+	usage_error 2 help sandbox fly
 	for verb in ${ALL/exec/}; do
 		usage_error 2 sandbox "$verb"
 		usage_error 2 sandbox "$verb" box
