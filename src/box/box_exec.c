@@ -203,7 +203,7 @@ static int wait_start(
 	if (r == -HOLT_ECANCELLED)
 		(void)err_make(reterr, -r, "starting the program was cancelled");
 	else if (start_ms < EXEC_START_MS)
-		(void)err_make(reterr, -r, "the time was over before the program had started");
+		(void)err_make(reterr, -r, "the box had not begun by then");
 	else
 		(void)err_make(reterr, -r, "the guest did not answer within %d ms", EXEC_START_MS);
 	err_stage(reterr, "agent");
