@@ -12,10 +12,12 @@
  * Writing replaces the content in one step: the bytes go to a file without a name, which then takes
  * the place of the old one (of a link's last target) with the old one's mode and owner; a new file
  * has mode 0644. Other names of the same file (hard links) keep the old content, extended
- * attributes are not taken over. In place, and so not in one step, is written: a file in a
- * directory that the user may not write to, a file whose owner the user cannot keep, a mount point,
- * and what is no regular file. Missing directories are made (0755). Without permission to write the
- * old file it is refused.
+ * attributes are not taken over. On a file system without files that have no name, such as the disk
+ * of a box, a call that is given up may leave a file ".holt-XXXXXXXX" behind, which a later write
+ * in the same directory removes; and twice the room is needed for a while. In place, and so not in
+ * one step, is written: a file in a directory that the user may not write to, a file whose owner
+ * the user cannot keep, a mount point, and what is no regular file. Missing directories are made
+ * (0755). Without permission to write the old file it is refused.
  *
  * Appending is one write at the end; what other programs append meanwhile is not lost. Appends
  * through a sandbox do not mix, however long; one that fails leaves nothing behind unless somebody
