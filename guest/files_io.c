@@ -305,10 +305,11 @@ static int overwrite(const struct write *w)
 	return rc;
 }
 
-/* Whether an error says that a file cannot give way to another, though it may be written. */
+/* Whether an error says that a file cannot give way to another, though it may be written. ENOENT is
+ * what /proc says of new names. */
 static bool must_stay(int rc)
 {
-	return rc == -EACCES || rc == -EPERM || rc == -EROFS || rc == -EBUSY;
+	return rc == -ENOENT || rc == -EACCES || rc == -EPERM || rc == -EROFS || rc == -EBUSY;
 }
 
 /* Decide how, before there is any content. Returns 0 or -errno. */
