@@ -24,7 +24,7 @@
  * the content waits until it is complete (files_content.c), is then copied to a file with a
  * temporary name, and that takes the place. Such a name is all that can be left behind, by a
  * process that is killed between two system calls or, in the second case, during the copy; never
- * half a target. What a copy has left behind is removed by the next one in that directory.
+ * half a target. What a copy has left behind a later one removes, once it comes to that name.
  *
  * In place, and then only with all of the content at hand, is written: what is no regular file, a
  * file in a directory that the user may not write to, one whose owner he cannot keep, and one that
