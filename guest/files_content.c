@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -18,6 +19,9 @@
 /* Content on its way; see files_content.h. */
 
 #define PIECE_SIZE (64u * 1024)
+/* Temporary names that are tried first, so that what was left behind is found and removed by
+ * whoever comes next. The others are for directories where somebody has taken all of these. */
+#define NUMBERED 64
 
 /* Write all of it, and count. Returns 0 or -errno. */
 static int write_counted(int fd, const uint8_t *data, size_t len, uint64_t *written)
@@ -54,8 +58,55 @@ void content_make_name(char name[CONTENT_NAME_SIZE])
 	(void)snprintf(name, CONTENT_NAME_SIZE, ".holt-%08x", number);
 }
 
-/* The same by making one with a name and taking that away, where there is nothing better: it can
- * not get a name again. */
+/* Remove the file @name if it was left behind; who is about one has it locked. */
+static void remove_left(int dir_fd, const char *name)
+{
+	struct stat st;
+	struct stat now;
+	const int fd = openat(
+		dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+		fstatat(dir_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_dev == st.st_dev &&
+		now.st_ino == st.st_ino)
+		(void)unlinkat(dir_fd, name, 0);
+	(void)close(fd);
+}
+
+/* Lock a file that was just made. Fails where another one took it for one that was left behind. */
+static bool lock_new(int fd)
+{
+	struct stat st;
+
+	/* Where a file system has no locks, nothing can be found out, so nothing is removed. */
+	return (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) && fstat(fd, &st) == 0 &&
+	       st.st_nlink > 0;
+}
+
+int content_named(int dir_fd, char name[CONTENT_NAME_SIZE])
+{
+	for (unsigned i = 0; i < CONTENT_NAME_TRIES; i++) {
+		if (i < NUMBERED)
+			(void)snprintf(name, CONTENT_NAME_SIZE, ".holt-%08x", i);
+		else
+			content_make_name(name);
+		const int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd < 0 && errno != EEXIST)
+			return -errno;
+		if (fd < 0)
+			remove_left(dir_fd, name);
+		else if (lock_new(fd))
+			return fd;
+		else
+			(void)close(fd);
+	}
+	return -EEXIST;
+}
+
+/* The same as content_unnamed by making one with a name and taking that away, where there is
+ * nothing better: it can not get a name again. */
 static int open_nameless(int dir_fd)
 {
 	char name[CONTENT_NAME_SIZE];

@@ -46,4 +46,9 @@ int content_unnamed(int dir_fd);
 #define CONTENT_NAME_TRIES 100
 void content_make_name(char name[CONTENT_NAME_SIZE]);
 
+/* A new file with a temporary name in the directory @dir_fd, locked (flock) as long as it is open:
+ * one without a lock was left behind by a process that was killed, and a later call removes it once
+ * it comes to that name. Returns a descriptor or -errno. */
+int content_named(int dir_fd, char name[CONTENT_NAME_SIZE]);
+
 #endif

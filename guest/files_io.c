@@ -24,7 +24,7 @@
  * the content waits until it is complete (files_content.c), is then copied to a file with a
  * temporary name, and that takes the place. Such a name is all that can be left behind, by a
  * process that is killed between two system calls or, in the second case, during the copy; never
- * half a target.
+ * half a target. What a copy has left behind a later one removes, once it comes to that name.
  *
  * In place, and then only with all of the content at hand, is written: what is no regular file, a
  * file in a directory that the user may not write to, one whose owner he cannot keep, and one that
@@ -216,38 +216,49 @@ static bool can_give_names(void)
 	return geteuid() == 0 || faccessat(AT_FDCWD, "/proc/self/fd", X_OK, AT_EACCESS) == 0;
 }
 
-/* A file with a temporary name and all of the content. Returns 0 or -errno. */
-static int fill_named(const struct write *w, const char *name)
+/* Closing tells errors of some file systems; the file stays open and locked all the same. */
+static int close_copy(int fd)
+{
+	const int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return copy < 0 || close(copy) < 0 ? -errno : 0;
+}
+
+/* A file with a temporary name and all of the content. Returns a descriptor or -errno. */
+static int fill_named(const struct write *w, char name[CONTENT_NAME_SIZE])
 {
 	uint64_t written = 0;
-	const int fd = openat(
-		w->target.dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	const int fd = content_named(w->target.dir_fd, name);
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	int rc = keep_owner(w, fd);
 	if (rc == 0)
 		rc = content_copy(&w->content, fd, &written);
 	if (rc == 0)
 		rc = keep_mode(w, fd);
-	/* Some file systems tell only now. */
-	if (close(fd) < 0 && rc == 0)
-		rc = -errno;
-	if (rc < 0)
-		(void)unlinkat(w->target.dir_fd, name, 0);
+	if (rc == 0)
+		rc = close_copy(fd);
+	if (rc == 0)
+		return fd;
+	(void)unlinkat(w->target.dir_fd, name, 0);
+	(void)close(fd);
 	return rc;
 }
 
-/* Returns 0 with the complete file under a name of its own, or -errno. */
+/* Give the complete file a name of its own. Returns a descriptor, to be kept until that name is
+ * gone again, or -errno. */
 static int name_content(const struct write *w, char name[CONTENT_NAME_SIZE])
 {
 	int rc = -EEXIST;
 
+	if (w->content.head)
+		return fill_named(w, name);
 	for (int i = 0; i < CONTENT_NAME_TRIES && rc == -EEXIST; i++) {
 		content_make_name(name);
-		rc = w->content.head ? fill_named(w, name) : give_name(w, w->content.fd, name);
+		rc = give_name(w, w->content.fd, name);
 	}
-	return rc;
+	return rc < 0 ? rc : w->content.fd;
 }
 
 /* Put the new file into the place of what is there, or where nothing is. */
@@ -267,14 +278,17 @@ static int replace(const struct write *w)
 			rc = 0;
 		}
 	}
-	if (rc == 0)
-		rc = name_content(w, name);
 	if (rc < 0)
 		return rc;
+	const int fd = name_content(w, name);
+	if (fd < 0)
+		return fd;
 	if (renameat2(t->dir_fd, name, t->dir_fd, t->name, exclusive ? RENAME_NOREPLACE : 0) < 0) {
 		rc = -errno;
 		(void)unlinkat(t->dir_fd, name, 0);
 	}
+	if (fd != w->content.fd)
+		(void)close(fd);
 	return rc;
 }
 
@@ -291,10 +305,11 @@ static int overwrite(const struct write *w)
 	return rc;
 }
 
-/* Whether an error says that a file cannot give way to another, though it may be written. */
+/* Whether an error says that a file cannot give way to another, though it may be written. ENOENT is
+ * what /proc says of new names. */
 static bool must_stay(int rc)
 {
-	return rc == -EACCES || rc == -EPERM || rc == -EROFS || rc == -EBUSY;
+	return rc == -ENOENT || rc == -EACCES || rc == -EPERM || rc == -EROFS || rc == -EBUSY;
 }
 
 /* Decide how, before there is any content. Returns 0 or -errno. */

@@ -12,11 +12,12 @@
  * Writing replaces the content in one step: the bytes are collected first, then a new file with all
  * of them takes the place of the old one (of a link's last target) with the old one's mode and
  * owner; a new file has mode 0644. So content of more than 1 MiB needs its size twice for a moment,
- * and a box that is killed in that moment may have a file `.holt-` and eight digits more. Other
- * names of the same file (hard links) keep the old content, extended attributes are not taken over.
- * In place, and so not in one step, is written: a file in a directory that the user may not write
- * to, a file whose owner the user cannot keep, a mount point, and what is no regular file. Missing
- * directories are made (0755) and stay. Without permission to write the old file it is refused.
+ * and a call that is given up in that moment may leave a file ".holt-XXXXXXXX", which a later write
+ * in the same directory removes. Other names of the same file (hard links) keep the old content,
+ * extended attributes are not taken over. In place, and so not in one step, is written: a file in a
+ * directory that the user may not write to, a file whose owner the user cannot keep, a mount point,
+ * and what is no regular file. Missing directories are made (0755) and stay. Without permission to
+ * write the old file it is refused.
  *
  * Appending is one write at the end; what other programs append meanwhile is not lost. Appends
  * through a sandbox do not mix, however long; one that fails leaves nothing behind unless somebody

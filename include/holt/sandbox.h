@@ -54,9 +54,9 @@ typedef struct holt_sandbox_options {
 	const char *user_data; /* absolute: downloads come from beneath it; NULL:
 				  HOLT_USER_DATA_DEFAULT */
 	uint32_t flags; /* enum holt_sandbox_flags */
-	/* Called once, by the first call with a failure that is HOLT_FAILURE_TERMINAL, on its
-	 * thread and before it returns; may be NULL. @error is borrowed. It must not free the
-	 * sandbox. */
+	/* Called by the first call that finds out that the sandbox is gone, on its thread and
+	 * before it returns, and not again until a call has succeeded; may be NULL. @error is
+	 * borrowed. It must not free the sandbox. */
 	void (*terminal)(const char *id, const holt_error *error, void *user_data_ptr);
 	void *terminal_user; /* handed to terminal */
 } holt_sandbox_options;

@@ -70,7 +70,7 @@ int box_backend_new(
 	b->cwd = cwd ? str_dup(cwd) : NULL;
 	int r = (user && !b->user) || (cwd && !b->cwd) ? err_nomem(reterr) : 0;
 	if (r == 0)
-		r = box_files_new(box, either(user, own.user), either(cwd, own.working_dir),
+		r = box_files_new(box, either(user, own.user), either(cwd, own.working_dir), !cwd,
 			&b->files, reterr);
 	if (r < 0) {
 		backend_close(b);
@@ -125,6 +125,9 @@ static int start_command(struct backend *b, const holt_backend_command *c,
 	struct session *session = NULL;
 	int r = process_build(&own, b->box->rec.hostname, &wish, &p, reterr);
 
+	/* As docker makes the image's own. */
+	if (!b->cwd)
+		p.flags |= WIRE_EXEC_MKCWD;
 	/* Longer than a machine lives is without limit; none at all would be that, too. */
 	p.timeout_ms = c->timeout_ms > INT64_MAX ? 0 : c->timeout_ms > 0 ? c->timeout_ms : 1;
 	if (r == 0)

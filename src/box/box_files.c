@@ -42,6 +42,7 @@ struct box_files {
 	struct holt_box *box;
 	char *user;
 	char *cwd;
+	bool make_cwd;
 	pthread_mutex_t lock; /* of everything below */
 	pthread_cond_t freed;
 	struct file_worker *idle[FILES_IDLE_MAX]; /* the last was used last */
@@ -62,14 +63,15 @@ struct talk {
 	bool complete; /* the answer is: the worker is fit for another call */
 };
 
-int box_files_new(struct holt_box *box, const char *user, const char *cwd, struct box_files **ret,
-	holt_error **reterr)
+int box_files_new(struct holt_box *box, const char *user, const char *cwd, bool make_cwd,
+	struct box_files **ret, holt_error **reterr)
 {
 	struct box_files *f = mem_zalloc(sizeof *f);
 
 	if (!f)
 		return err_nomem(reterr);
 	f->box = box;
+	f->make_cwd = make_cwd;
 	f->user = str_dup(user);
 	f->cwd = str_dup(cwd);
 	(void)pthread_mutex_init(&f->lock, NULL);
@@ -193,7 +195,8 @@ static int find_worker(
 	t->kept = t->worker != NULL;
 	t->sent = t->aborted = t->heard = t->complete = false;
 	if (!t->kept)
-		return file_worker_start(f->box, f->user, f->cwd, &t->bounds, &t->worker, reterr);
+		return file_worker_start(
+			f->box, f->user, f->cwd, f->make_cwd, &t->bounds, &t->worker, reterr);
 	file_worker_own(t->worker, t->bounds.cancel);
 	return 0;
 }

@@ -16,9 +16,9 @@ struct box_files;
 #define FILES_BUSY_MAX 64
 #define FILES_IDLE_MAX 4
 
-/* @user and @cwd as in struct process. Connects to nothing yet. */
-int box_files_new(struct holt_box *box, const char *user, const char *cwd, struct box_files **ret,
-	holt_error **reterr);
+/* @user and @cwd as in struct process; @make_cwd as for an image's own. Connects to nothing yet. */
+int box_files_new(struct holt_box *box, const char *user, const char *cwd, bool make_cwd,
+	struct box_files **ret, holt_error **reterr);
 /* No request runs any more. */
 void box_files_free(struct box_files *f);
 

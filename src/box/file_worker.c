@@ -55,7 +55,7 @@ static int start_error(holt_error *error, holt_error **reterr)
 	return old_agent(reterr);
 }
 
-int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
+int file_worker_start(struct holt_box *box, const char *user, const char *cwd, bool make_cwd,
 	const struct call_bounds *bounds, struct file_worker **ret, holt_error **reterr)
 {
 	const char *const argv[] = {WIRE_FILES_BUILTIN, WIRE_FILES_VERSION, NULL};
@@ -72,7 +72,7 @@ int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
 		const struct box_builtin how = {.argv = argv,
 			.user = user,
 			.cwd = cwd,
-			.flags = WIRE_EXEC_STDIN | WIRE_EXEC_MKCWD,
+			.flags = WIRE_EXEC_STDIN | (make_cwd ? WIRE_EXEC_MKCWD : 0),
 			.start_ms = call_bounds_left(bounds)};
 
 		r = box_builtin_start_as(w->session, &how, bounds->cancel, &w->exec, &error);

@@ -11,9 +11,9 @@
  */
 struct file_worker;
 
-/* Start one as @user ("" = root) in @cwd. HOLT_EUNSUPPORTED where the box's agent has no such
- * built-in. */
-int file_worker_start(struct holt_box *box, const char *user, const char *cwd,
+/* Start one as @user ("" = root) in @cwd, which is made where it is missing if @make_cwd.
+ * HOLT_EUNSUPPORTED where the box's agent has no such built-in. */
+int file_worker_start(struct holt_box *box, const char *user, const char *cwd, bool make_cwd,
 	const struct call_bounds *bounds, struct file_worker **ret, holt_error **reterr);
 /* Kills the process if it still runs. NULL is fine. */
 void file_worker_free(struct file_worker *w);

@@ -368,6 +368,18 @@ int box_connect_within(struct holt_box *b, uint64_t timeout_ms, holt_cancel *can
 	struct session **ret, holt_error **reterr)
 {
 	const uint64_t ready_ms = timeout_ms < CONNECT_TIMEOUT_MS ? timeout_ms : CONNECT_TIMEOUT_MS;
+	holt_error *error = NULL;
+	struct box_state now;
+	const int r = connect_within(b, timeout_ms, ready_ms, cancel, ret, &error);
 
-	return connect_within(b, timeout_ms, ready_ms, cancel, ret, reterr);
+	if (r != -HOLT_ECLOSED)
+		return r < 0 ? err_take(reterr, error) : 0;
+	box_look(b, &now);
+	if (now.phase != BOX_CREATED)
+		return err_take(reterr, error);
+	/* It has not ended: it has not begun. */
+	holt_error_free(error);
+	(void)err_make(reterr, HOLT_EUNAVAILABLE, "the box has not been started yet");
+	err_hint(reterr, "start it with 'holt start'");
+	return -HOLT_EUNAVAILABLE;
 }

@@ -35,8 +35,9 @@
  *                                   about its successor
  *   TIMEOUT                         the same, and the message names the time
  *   CLOSED                          GUEST_LOST: it was not we who ended it
- *   GUEST_LOST, PROTOCOL            terminal: the function that wants to know is called, once, on
- *                                   this thread, when the call holds nothing any more
+ *   GUEST_LOST, PROTOCOL            terminal: the function that wants to know is called, once
+ *                                   until a call succeeds again, on this thread, when the call
+ *                                   holds nothing any more
  */
 
 #define ID_BYTES_MAX 255u
@@ -298,6 +299,8 @@ int running_end(struct running *run, int r, holt_error *error, holt_error **rete
 		what = cancelled();
 	}
 	holt_error_free(error);
+	if (!what && __atomic_load_n(&run->sandbox->told, __ATOMIC_RELAXED))
+		__atomic_store_n(&run->sandbox->told, 0, __ATOMIC_SEQ_CST);
 	if (!what)
 		return 0;
 	err_stage(&what, run->stage);

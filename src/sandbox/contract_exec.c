@@ -12,8 +12,9 @@
 
 /*
  * Commands. Each is one string for a shell of its own: "bash -lc", or "sh -lc" in an image without
- * bash. Which one worked is remembered, so that only the first command of such an image asks for
- * both; where the one that is remembered is gone, both are asked for again.
+ * bash, by name in the command's PATH, else in /bin. Which one worked is remembered, so that only
+ * the first command of an image asks for several; where the one that is remembered is gone, all are
+ * asked for again.
  *
  * The first thing that is looked at are the names of variables, also on a closed sandbox.
  *
@@ -96,28 +97,31 @@ static int no_shell(holt_sandbox *s, holt_error **reterr)
 	return -HOLT_ENOT_FOUND;
 }
 
-/* Begin with the shell that is remembered, or else the better one. */
+/* Begin with the shell that is remembered, else with the best one. */
 static int run_shell(
 	struct execution *e, const char *const *env, holt_exit *ret, holt_error **reterr)
 {
-	static const char *const names[] = {[SHELL_BASH] = "bash", [SHELL_SH] = "sh"};
+	/* A variable may name other places for programs: the usual one comes behind it. */
+	static const char *const names[] = {"bash", "sh", "/bin/bash", "/bin/sh"};
+	const int n_names = (int)(sizeof names / sizeof names[0]);
 	int *memory = &e->run.sandbox->shell;
 	const int known = __atomic_load_n(memory, __ATOMIC_RELAXED);
-	const int first = known == SHELL_SH ? SHELL_SH : SHELL_BASH;
-	int used = first;
-	int r = run_in(e, names[first], env, ret, reterr);
+	int r = -HOLT_ENOT_FOUND;
 
-	if (r == -HOLT_ENOT_FOUND) {
+	for (int i = known ? -1 : 0; i < n_names && r == -HOLT_ENOT_FOUND; i++) {
+		const int used = i < 0 ? known - 1 : i;
+
+		if (i >= 0 && i == known - 1)
+			continue;
 		holt_error_free(*reterr);
 		*reterr = NULL;
-		used = first == SHELL_SH ? SHELL_BASH : SHELL_SH;
 		r = run_in(e, names[used], env, ret, reterr);
+		if (r != -HOLT_ENOT_FOUND && known != used + 1)
+			__atomic_store_n(memory, used + 1, __ATOMIC_RELAXED);
 	}
-	if (r == 0 && known != used)
-		__atomic_store_n(memory, used, __ATOMIC_RELAXED);
 	if (r != -HOLT_ENOT_FOUND)
 		return r;
-	__atomic_store_n(memory, SHELL_UNKNOWN, __ATOMIC_RELAXED);
+	__atomic_store_n(memory, 0, __ATOMIC_RELAXED);
 	return no_shell(e->run.sandbox, reterr);
 }
 

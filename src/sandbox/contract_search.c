@@ -120,7 +120,9 @@ static void shape_line(holt_match *m, char *cut)
 {
 	size_t len = m->line_len;
 
-	while (len > 0 && (m->line[len - 1] == '\r' || m->line[len - 1] == '\n'))
+	/* The end of what was cut is not the line's. */
+	while (len > 0 && len < GREP_LINE_BYTES &&
+		(m->line[len - 1] == '\r' || m->line[len - 1] == '\n'))
 		len--;
 	m->line_len = len;
 	if (text_chars(m->line, len, CONTRACT_LINE_CHARS) == len)

@@ -10,8 +10,6 @@
  * One call of an operation, from its checks to what its end means. The theory is in contract.c.
  */
 
-enum contract_shell { SHELL_UNKNOWN, SHELL_BASH, SHELL_SH };
-
 struct holt_sandbox {
 	holt_backend backend;
 	void *self;
@@ -22,8 +20,9 @@ struct holt_sandbox {
 	void (*terminal)(const char *id, const holt_error *error, void *user);
 	void *terminal_user;
 	holt_cancel *closing; /* triggered: the sandbox is closed */
-	int told; /* atomic: the end of the sandbox was told */
-	int shell; /* atomic: enum contract_shell, the one that worked last */
+	int told; /* atomic: the end of the sandbox was told, and no call has succeeded since */
+	int shell; /* atomic: 1 + index of the one that worked last, 0: none yet (contract_exec.c)
+		    */
 };
 
 struct running {

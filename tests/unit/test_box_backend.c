@@ -255,13 +255,13 @@ START_TEST(a_command_that_cannot_start_is_typed)
 	fails(HOLT_ENOT_FOUND, box_backend.execute(self, &c, &soon, &result, E));
 	c.argv = directory;
 	fails(HOLT_EDENIED, box_backend.execute(self, &c, &soon, &result, E));
-	/* The caller's own directory is not made for commands; for files it is. */
+	/* The caller's own directory is not made. */
 	ok(box_backend_new(box, NULL, in("new"), &other, E));
 	c.argv = (const char *const[]){"/bin/true", NULL};
 	fails(HOLT_EINVALID, box_backend.execute(other, &c, &soon, &result, E));
 	holt_file_info info = HOLT_FILE_INFO_INIT;
-	ok(box_backend.stat(other, ".", 0, &soon, &info, E));
-	ok(box_backend.execute(other, &c, &soon, &result, E));
+	fails(HOLT_EINVALID, box_backend.stat(other, ".", 0, &soon, &info, E));
+	fails(HOLT_EINVALID, box_backend.execute(other, &c, &soon, &result, E));
 	box_backend.close(other);
 	ok(box_backend_new(box, "no-such-user", NULL, &other, E));
 	fails(HOLT_EINVALID, box_backend.stat(other, "/", 0, &soon, &info, E));

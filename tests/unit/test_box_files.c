@@ -390,7 +390,7 @@ START_TEST(a_box_that_ends_ends_its_calls_and_works_again_after_a_start)
 	pthread_t t;
 
 	ok(box_backend_new(kept, NULL, work, &other, E));
-	fails(HOLT_ECLOSED, box_backend.stat(other, "/", 0, &soon, &info, E));
+	fails(HOLT_EUNAVAILABLE, box_backend.stat(other, "/", 0, &soon, &info, E));
 	start_box(kept, HOLT_START_DETACHED);
 	ok(box_backend.stat(other, "/", 0, &soon, &info, E));
 	/* An idle worker does not hold up the end. */

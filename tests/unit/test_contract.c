@@ -207,6 +207,13 @@ START_TEST(only_failures_count_and_those_of_every_call)
 	ck_assert_int_eq(holt_sandbox_list(sandbox, "/w", NULL, (holt_entry_fn)1, NULL, &r, NULL),
 		-HOLT_EGUEST_LOST);
 	ck_assert_int_eq(atomic_load(&told), 1);
+	/* What works again can end again. */
+	answer(&(struct answer){.code = 0});
+	ck_assert_int_eq(read_file(NULL), 0);
+	answer_error(HOLT_EGUEST_LOST, "gone");
+	ck_assert_int_eq(read_file(NULL), -HOLT_EGUEST_LOST);
+	ck_assert_int_eq(read_file(NULL), -HOLT_EGUEST_LOST);
+	ck_assert_int_eq(atomic_load(&told), 2);
 }
 END_TEST
 

@@ -78,7 +78,8 @@ START_TEST(no_shell_at_all)
 
 	answer_error(HOLT_ENOT_FOUND, "not there");
 	int r = holt_sandbox_execute(sandbox, "x", NULL, &c, &error);
-	ck_assert_int_eq(atomic_load(&stub.calls), 2);
+	ck_assert_int_eq(atomic_load(&stub.calls), 4);
+	ck_assert_str_eq(stub.argv[0], "/bin/sh");
 	ck_assert_ptr_null(c);
 	ck_assert_str_ne(holt_error_hint(error), "");
 	ck_assert_int_eq(holt_error_failure(error), HOLT_FAILURE_NONE);
@@ -90,15 +91,15 @@ START_TEST(no_shell_at_all)
 	ck_assert_str_eq(stub.argv[0], "sh");
 	answer_error(HOLT_ENOT_FOUND, "not there");
 	ck_assert_int_eq(holt_sandbox_execute(sandbox, "x", NULL, &c, NULL), -HOLT_ENOT_FOUND);
-	ck_assert_str_eq(stub.argv[0], "bash");
+	ck_assert_str_eq(stub.argv[0], "/bin/sh");
 	answer(&(struct answer){.code = 0});
 	holt_command_free(run("x", NULL));
 	ck_assert_str_eq(stub.argv[0], "bash");
-	ck_assert_int_eq(atomic_load(&stub.calls), 7);
+	ck_assert_int_eq(atomic_load(&stub.calls), 11);
 	/* Other failures ask for no second shell. */
 	answer_error(HOLT_EDENIED, "not executable");
 	r = holt_sandbox_execute(sandbox, "x", NULL, &c, &error);
-	ck_assert_int_eq(atomic_load(&stub.calls), 8);
+	ck_assert_int_eq(atomic_load(&stub.calls), 12);
 	check_error(r, &error, HOLT_EDENIED, "not executable");
 }
 END_TEST

@@ -133,7 +133,12 @@ START_TEST(maxima_of_glob_and_grep)
 	ck_assert_uint_eq(stub.search.flags, p.flags);
 	ck_assert_str_eq(stub.search.glob, "*.py");
 	ck_assert_str_eq(stub.search.pattern, "[invalid");
-	p.flags = 4;
+	ck_assert_ptr_eq(stub.search.ignore, holt_sandbox_ignored());
+	p.flags = HOLT_GREP_ALL;
+	ck_assert_int_eq(holt_sandbox_grep(sandbox, "/w", "x", &p, on_match, &got, NULL, NULL), 0);
+	ck_assert_ptr_null(stub.search.ignore[0]);
+	ck_assert_uint_eq(stub.search.flags, 0);
+	p.flags = HOLT_GREP_ALL << 1;
 	ck_assert_int_eq(holt_sandbox_grep(sandbox, "/w", "x", &p, on_match, &got, NULL, NULL),
 		-HOLT_EINVALID);
 }

@@ -141,7 +141,7 @@ static void take_exec(const struct wire_msg *m)
 
 	ck_assert_str_eq(wire_strs_next(&m->exec.argv, &pos), WIRE_FILES_BUILTIN);
 	ck_assert_str_eq(wire_strs_next(&m->exec.argv, &pos), WIRE_FILES_VERSION);
-	ck_assert_uint_eq(m->exec.flags, WIRE_EXEC_STDIN | WIRE_EXEC_MKCWD | WIRE_EXEC_BUILTIN);
+	ck_assert_uint_eq(m->exec.flags, WIRE_EXEC_STDIN | WIRE_EXEC_BUILTIN);
 	ck_assert(m->exec.user.len == 4 && memcmp(m->exec.user.data, "1:23", 4) == 0);
 	ck_assert(m->exec.cwd.len == 5 && memcmp(m->exec.cwd.data, "/work", 5) == 0);
 	if (refusal) {

@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -204,6 +205,36 @@ START_TEST(write_aborted)
 END_TEST
 
 /* A user who may write the file, but not make one beside it. */
+/* 4 temporary names that are taken: by a file that was left behind, one that is being filled, a
+ * link, a directory. Only the first one goes. */
+START_TEST(write_removes_what_was_left)
+{
+	refuse_unnamed_files();
+	files_setup();
+	struct worker *const w = worker_start(NULL);
+	struct answer a;
+
+	put_file(".holt-00000000", "half", 4);
+	put_file(".holt-00000001", "half", 4);
+	local("ln -s .holt-00000001 .holt-00000002; mkdir .holt-00000003");
+	const int fd = open(in_base(".holt-00000001"), O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+	ask_write(w, "f", 0, "abc", 3, &a);
+	is_done(&a);
+	check_content("f", "abc", 3);
+	local("test ! -e .holt-00000000 && test -d .holt-00000003 && test $(ls -A | wc -l) = 4");
+	check_content(".holt-00000001", "half", 4);
+	(void)close(fd);
+	ask_write(w, "f", 0, "abcd", 4, &a);
+	is_done(&a);
+	check_content("f", "abcd", 4);
+	local("test ! -e .holt-00000000 && test $(ls -A | wc -l) = 4");
+	ask_write(w, "f", 0, "abc", 3, &a);
+	is_done(&a);
+	files_teardown();
+}
+END_TEST
+
 START_TEST(write_in_place)
 {
 	maybe_refuse(_i);
@@ -473,6 +504,7 @@ int main(void)
 	tcase_add_loop_test(twice, write_replaces, 0, 2);
 	tcase_add_loop_test(twice, write_refused, 0, 2);
 	tcase_add_loop_test(twice, write_aborted, 0, 2);
+	tcase_add_test(twice, write_removes_what_was_left);
 	tcase_add_loop_test(twice, write_in_place, 0, 2);
 	tcase_add_loop_test(twice, write_keeps_owner, 0, 2);
 	tcase_add_loop_test(twice, append, 0, 2);

@@ -287,6 +287,8 @@ same_paths() {
 	sandbox rm -r b /tmp/s
 	fails 1 "'/tmp/s'" rm b /tmp/s
 	sandbox rm -f b /tmp/s
+	# A directory that knows no new names.
+	printf 0 | sandbox write b /proc/sysrq-trigger
 }
 
 # bats test_tags=user
