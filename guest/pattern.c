@@ -3,6 +3,7 @@
 
 #include "guest_mem.h"
 #include "pattern_confine.h"
+#include "pattern_python.h"
 
 #include <string.h>
 
@@ -30,7 +31,8 @@
  * An endless match with few steps is ended together with the process, from outside.
  *
  * An LF in a pattern separates alternatives. Each has to be valid by itself, and its groups count
- * from 1.
+ * from 1. What only Python writes in one is put into PCRE2's words first (pattern_python.c); where
+ * one has a fault is told in the words that came.
  */
 
 #define STACK_START (32u * 1024)
@@ -129,8 +131,8 @@ static pcre2_code *compile_final(struct pattern *p, bool ascii, struct pattern_f
 	if (p->confined)
 		code = compile_confined(p, ascii, options);
 	if (!code) {
-		p->by_line = p->by_line || !(p->flags & PATTERN_LITERAL);
 		code = compile(p, p->source, p->source_len, options, &error, &offset);
+		p->by_line = p->by_line || (code && !(p->flags & PATTERN_LITERAL));
 	}
 	if (!code)
 		set_fault(ret, error, offset);
@@ -138,16 +140,15 @@ static pcre2_code *compile_final(struct pattern *p, bool ascii, struct pattern_f
 	return code;
 }
 
-/* Whether an alternative is a regular expression at all. */
-static bool validate(
-	struct pattern *p, const char *text, size_t len, size_t base, struct pattern_fault *ret)
+/* Whether it is a regular expression at all. */
+static bool validate(struct pattern *p, const char *text, size_t len, struct pattern_fault *ret)
 {
 	size_t offset = 0;
 	int error = 0;
 	pcre2_code *const code = compile(p, text, len, UTF_OPTIONS, &error, &offset);
 
 	if (!code)
-		set_fault(ret, error, base + offset);
+		set_fault(ret, error, offset);
 	pcre2_code_free(code);
 	return code;
 }
@@ -171,12 +172,20 @@ static void put_literal(struct pattern *p, const char *s, size_t len)
 	}
 }
 
-/* One of several regular expressions; \E ends a quotation that it leaves open. */
-static void put_alternative(struct pattern *p, const char *s, size_t len)
+/* A regular expression, which may be one of @several; \E ends a quotation that it leaves open. */
+static bool put_regex(
+	struct pattern *p, const char *s, size_t len, bool several, struct pattern_fault *ret)
 {
-	put(p, "(?:", 3);
-	put(p, s, len);
-	put(p, "\\E)", 3);
+	put(p, "(?:", several ? 3 : 0);
+	char *const own = p->source + p->source_len;
+	const size_t own_len = pattern_python(s, len, own);
+	p->source_len += own_len;
+	if (!validate(p, own, own_len, ret)) {
+		ret->offset = pattern_python_origin(s, len, ret->offset);
+		return false;
+	}
+	put(p, "\\E)", several ? 3 : 0);
+	return true;
 }
 
 /* Make the source. Each alternative counts its groups anew. */
@@ -193,18 +202,16 @@ static bool join(struct pattern *p, const char *text, size_t len, struct pattern
 		const size_t n = (size_t)(stop - s);
 		if (s > text)
 			put(p, "|", 1);
-		if (!literal && !validate(p, s, n, (size_t)(s - text), ret))
-			return false;
-		if (literal)
+		if (literal) {
 			put_literal(p, s, n);
-		else if (several)
-			put_alternative(p, s, n);
-		else
-			put(p, s, n);
+		} else if (!put_regex(p, s, n, several, ret)) {
+			ret->offset += (size_t)(s - text);
+			return false;
+		}
 		s = stop + 1;
 	}
 	put(p, ")", several);
-	return !several || validate(p, p->source, p->source_len, 0, ret);
+	return !several || validate(p, p->source, p->source_len, ret);
 }
 
 static bool make_contexts(struct pattern *p, uint32_t step_limit)
@@ -281,6 +288,7 @@ struct pattern *pattern_new(const char *text, size_t len, uint32_t flags, uint32
 		return NULL;
 	p->flags = flags;
 	p->options = (flags & PATTERN_CASE ? 0 : PCRE2_CASELESS) | start_options(text, len, flags);
+	/* A literal's bytes take two each, a regular expression's a third more. */
 	p->source = gmem_array(AROUND_ALL + (len + 1) * (AROUND_ONE + 2), 1);
 	if (p->source && make_contexts(p, step_limit) && join(p, text, len, ret_fault) &&
 		compile_all(p, ret_fault))

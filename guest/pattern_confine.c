@@ -28,11 +28,11 @@
  *   [...\s...]       the members of \s but LF
  *
  * '.' does not match an LF to begin with. All that is not known here for sure (other escapes with
- * capital or unusual letters, numbers of characters, properties, back references, verbs, settings
- * but (?i) and (?m), conditions, recursion, ranges that begin at a control character) is not
- * written again; such a pattern is held against each line. It is rare enough. (Back references
- * would be fine, but what a group has captured at an earlier place is not always forgotten by
- * PCRE2's compiled code.)
+ * capital or unusual letters, numbers of characters other than \x{...}, properties, back
+ * references, verbs, settings but (?i) and (?m), conditions, recursion, ranges that begin at a
+ * control character) is not written again; such a pattern is held against each line. It is rare
+ * enough. (Back references would be fine, but what a group has captured at an earlier place is not
+ * always forgotten by PCRE2's compiled code.)
  */
 
 struct confine {
@@ -77,9 +77,29 @@ static bool is_one_of(char ch, const char *set)
 	return ch && strchr(set, ch);
 }
 
+static bool is_hex(char ch)
+{
+	return (ch >= '0' && ch <= '9') || is_one_of(ch, "abcdefABCDEF");
+}
+
 static bool is_letter_or_digit(char ch)
 {
 	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
+}
+
+/* The length of a \x{...} that is no control character; 0 for all else. */
+static size_t number_len(const struct confine *c)
+{
+	if (!begins(c, "\\x{"))
+		return 0;
+	const char *s = c->p + 3;
+	while (s < c->end && *s == '0')
+		s++;
+	const char *const first = s;
+	while (s < c->end && is_hex(*s))
+		s++;
+	const bool control = s - first < 2 || (s - first == 2 && *first == '1');
+	return s < c->end && *s == '}' && !control ? (size_t)(s + 1 - c->p) : 0;
 }
 
 /* What a class has for \s. */
@@ -112,6 +132,8 @@ static bool class_escape(struct confine *c, bool negated)
 		return keep(c, 2);
 	if (ch == 's')
 		return change(c, 2, blanks(c));
+	if (ch == 'x')
+		return number_len(c) && keep(c, number_len(c));
 	if (is_one_of(ch, "abefrt"))
 		return !(c->end - c->p > 2 && c->p[2] == '-') && keep(c, 2);
 	return (is_one_of(ch, "dwhSV") || (ch && !is_letter_or_digit(ch))) && keep(c, 2);
@@ -163,6 +185,8 @@ static bool escape(struct confine *c)
 	case 'N':
 		/* \N{U+a} is a character. */
 		return next != '{' && keep(c, 2);
+	case 'x':
+		return number_len(c) && keep(c, number_len(c));
 	default:
 		break;
 	}

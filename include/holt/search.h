@@ -17,15 +17,17 @@
  * "." segments and double or last slashes are dropped; a leading slash never matches.
  *
  * Grep patterns are regular expressions of PCRE2, matched against one line at a time. A line ends
- * with LF; CRs in front of that, or at the end of the file, are not part of it. What Python
- * users should know: most patterns mean the same; named groups may be written (?P<name>...); \Z is
- * the end before a last newline in PCRE2, which no line has; \N, \K, \R and possessive quantifiers
- * are known besides; a newline in a pattern separates alternatives. Letters are Unicode's, files
- * are taken as UTF-8, and bytes that are not match nothing but what is literally searched for. \C
- * is refused. Not as in Python: \uXXXX, \UXXXXXXXX and \N{name} are errors (\x{df} is any
- * character), so are (?a), (?u) and (?L); x{,3} is text (x{0,3} is meant); \v is any vertical and
- * \h any horizontal space; [[:alpha:]] is a letter. Of long patterns PCRE2 takes some 30,000
- * characters.
+ * with LF; CRs in front of that, or at the end of the file, are not part of it. Letters are
+ * Unicode's, files are taken as UTF-8, and bytes that are not match nothing but what is literally
+ * searched for. A newline in a pattern separates alternatives. Of long patterns PCRE2 takes some
+ * 30,000 characters, of a repetition 65,535.
+ *
+ * What is valid for Python's re means the same, also (?P<name>...), \u4e00, \U0001F600, {,3}, and
+ * \A and \Z, the ends of the line, but for this. Refused are (?a), (?u), \N{name}, halves of
+ * surrogate pairs (\ud83d), and classes like [.x.] and [=x=]. [[:digit:]] and the like are POSIX
+ * classes, \v is every vertical white space, \s does not hold \x1c to \x1f, \B holds in an empty
+ * line, and where case does not count the dotless and the dotted I of Turkish are no other i.
+ * PCRE2's own \h, \K, \R, \Q...\E, \p{...} and (?<name>...) are known besides; \C is refused.
  *
  * A file with a NUL in its first 8,192 bytes is binary and not searched; of a text file with a line
  * of more than HOLT_GREP_LINE_BYTES_MAX bytes the rest is not searched. Both are counted as

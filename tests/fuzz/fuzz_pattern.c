@@ -2,6 +2,7 @@
 #include "guest/glob.h"
 #include "guest/pattern.h"
 #include "guest/pattern_confine.h"
+#include "guest/pattern_python.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
  *
  * What must hold:
  *  - the lines that match in the whole text are those that match alone, told in order and whole;
+ *  - what comes of a pattern for PCRE2 is no longer than promised, and valid if the pattern is;
  *  - a pattern confined to lines is still one that PCRE2 takes, within the promised length;
  *  - a path that a glob matches is one to which the glob lets a walk descend.
  */
@@ -42,7 +44,7 @@ static char *with_lf(const char *text, size_t len)
 	return copy;
 }
 
-static void check_confined(const char *text, size_t len, uint32_t flags)
+static void check_confined(const char *text, size_t len)
 {
 	char *const dst = malloc((len + 1) * PATTERN_CONFINED_FACTOR);
 	size_t confined_len = 0;
@@ -50,13 +52,32 @@ static void check_confined(const char *text, size_t len, uint32_t flags)
 	int error = 0;
 
 	REQUIRE(dst);
-	if (!(flags & PATTERN_LITERAL) && pattern_confine(text, len, false, dst, &confined_len)) {
+	if (pattern_confine(text, len, false, dst, &confined_len)) {
 		REQUIRE(confined_len <= (len + 1) * PATTERN_CONFINED_FACTOR);
 		pcre2_code *const code = pcre2_compile((PCRE2_SPTR)dst, confined_len,
 			PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &offset, NULL);
 		REQUIRE(code);
 		pcre2_code_free(code);
 	}
+	free(dst);
+}
+
+/* A regular expression as PCRE2 has it, without LF. */
+static void check_python(const char *text, size_t len)
+{
+	char *const dst = malloc(PATTERN_PYTHON_MAX(len) + 1);
+	int error = 0;
+	size_t offset = 0;
+
+	REQUIRE(dst);
+	const size_t dst_len = pattern_python(text, len, dst);
+	REQUIRE(dst_len <= PATTERN_PYTHON_MAX(len));
+	REQUIRE(pattern_python_origin(text, len, dst_len) == len);
+	pcre2_code *const code = pcre2_compile(
+		(PCRE2_SPTR)dst, dst_len, PCRE2_UTF | PCRE2_UCP, &error, &offset, NULL);
+	REQUIRE(code);
+	pcre2_code_free(code);
+	check_confined(dst, dst_len);
 	free(dst);
 }
 
@@ -127,8 +148,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct pattern *const whole = pattern_new(text, len, flags, STEPS, &why);
 	if (!whole)
 		return 0;
-	if (!memchr(text, '\n', len))
-		check_confined(text, len, flags);
+	if (!(flags & PATTERN_LITERAL) && !memchr(text, '\n', len))
+		check_python(text, len);
 	struct pattern *const each = pattern_new(text, len, flags, STEPS, &why);
 	REQUIRE(each);
 	char *const copy = with_lf(subject, subject_len);
