@@ -224,8 +224,9 @@ const char sandbox_download_help[] =
 const char sandbox_write_help[] =
 	"Usage: holt sandbox write [OPTIONS] BOX PATH\n\n"
 	"Replaces the content of a file by stdin, in one step: who reads sees the old or\n"
-	"the new, whole. Missing directories are made. Mode and owner stay.\n\n" WRITE_OPTIONS
-	"Example:\n"
+	"the new, whole; but in place is written where the directory may not be written\n"
+	"to, the owner cannot be kept, or PATH is a mount point or no regular file.\n"
+	"Missing directories are made. Mode and owner stay.\n\n" WRITE_OPTIONS "Example:\n"
 	"  holt sandbox write web /srv/index.html <index.html\n";
 
 const char sandbox_update_help[] =

@@ -11,17 +11,18 @@
  *
  * Writing replaces the content in one step: the bytes are collected first, then a new file with all
  * of them takes the place of the old one (of a link's last target) with the old one's mode and
- * owner; a new file has mode 0644. So content of more than 1 MiB needs its size twice for a moment,
- * and a call that is given up in that moment may leave a file ".holt-XXXXXXXX", which a later write
- * in the same directory removes. Other names of the same file (hard links) keep the old content,
- * extended attributes are not taken over. In place, and so not in one step, is written: a file in a
- * directory that the user may not write to, a file whose owner the user cannot keep, a mount point,
- * and what is no regular file. Missing directories are made (0755) and stay. Without permission to
- * write the old file it is refused.
+ * owner, but without set-uid and set-gid unless root writes; a new file has mode 0644. Content of
+ * more than 1 MiB needs its size twice for a moment, and a call that is given up in that moment may
+ * leave a file ".holt-XXXXXXXX", which a later write in the same directory removes. Other names of
+ * the same file (hard links) keep the old content, extended attributes are not taken over. In
+ * place, and so not in one step, is written: a file in a directory that the user may not write to,
+ * a file whose owner the user cannot keep, a mount point, and what is no regular file. Missing
+ * directories are made (0755) and stay. Without permission to write the old file it is refused.
  *
- * Appending is one write at the end; what other programs append meanwhile is not lost. Appends
- * through a sandbox do not mix, however long; one that fails leaves nothing behind unless somebody
- * else has written behind it.
+ * Appending of up to 1 MiB is one write at the end; more is added in pieces under a lock of the
+ * file (flock), so that appends through a sandbox do not mix, however long. What other programs
+ * append meanwhile is not lost; where they do not take the lock, it may land between two pieces. An
+ * append that fails leaves nothing behind unless somebody else has written behind it.
  *
  * Reading takes regular files only, by lines where asked for: a line ends with LF and with nothing
  * else; the LF and all CRs before it are not part of it.
@@ -154,7 +155,8 @@ typedef struct holt_read_options {
 	size_t struct_size; /* set by HOLT_READ_OPTIONS_INIT */
 	uint32_t flags; /* enum holt_read_flags */
 	int64_t first_line; /* from 1; less counts as 1 */
-	int64_t last_line; /* the last one wanted; 0: to the end; negative: none */
+	int64_t last_line; /* the last one wanted; 0: to the end; negative: none, so a binding
+			      for which line 0 comes before the first one hands -1 over */
 	uint64_t max_bytes; /* more is -HOLT_ELIMIT; 0: 104,857,600 where the bytes are collected,
 			       else none */
 	uint64_t timeout_ms; /* of the whole call; 0: 600,000; HOLT_FOREVER */

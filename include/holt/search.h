@@ -7,8 +7,10 @@
  * one, or for grep a single file. Below the root no symbolic link is followed or found. Names that
  * agents do not want to see (.git, node_modules, build, *.log ...: holt_sandbox_ignored) are left
  * out with all beneath them, unless they are the root or above it, or HOLT_GLOB_ALL or
- * HOLT_GREP_ALL asks for them. A missing root and a directory that cannot be read are errors, never
- * an empty result. What the kernel makes up (/proc, /sys) is searched only where the root is in it.
+ * HOLT_GREP_ALL asks for them. A missing root is an error, never an empty result; so is a directory
+ * that cannot be read, where it has to be looked into: not one that is left out, nor one beneath
+ * which the glob pattern matches nothing. What the kernel makes up (/proc, /sys) is searched only
+ * where the root is in it.
  *
  * Glob patterns. Without '/': for the name of a file, at any depth. With '/': for its path from the
  * root, segment by segment; "**" as a whole segment stands for any number of segments, also none.

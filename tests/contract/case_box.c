@@ -217,6 +217,10 @@ static bool do_with_box(holt_box *box, const char *what, int *ret, holt_error **
 		*ret = holt_box_pause(box, reterr);
 	else if (strcmp(what, "unpause") == 0)
 		*ret = holt_box_unpause(box, reterr);
+	else if (strcmp(what, "stop") == 0)
+		*ret = holt_box_stop(box, HOLT_NO_GRACE, reterr);
+	else if (strcmp(what, "rm") == 0)
+		*ret = holt_box_remove(box, 1, reterr);
 	else if (strcmp(what, "kill") == 0 && holt_box_get_info(box, &info) == 0)
 		*ret = kill(info.vmm_pid, SIGKILL);
 	else

@@ -81,6 +81,24 @@ bool expect_bytes(struct run *run, json_t *expect, const char *key, const void *
 	return value_get(run, json, &want) && same_bytes(run, key, (struct bytes){data, len}, want);
 }
 
+bool expect_one_of(
+	struct run *run, json_t *expect, const char *key, const void *data, size_t len)
+{
+	json_t *json = json_object_get(expect, key);
+	struct bytes want;
+
+	if (!json)
+		return true;
+	for (size_t i = 0; i < json_array_size(json); i++) {
+		if (!value_get(run, json_array_get(json, i), &want))
+			return false;
+		if (want.len == len && (len == 0 || memcmp(want.data, data, len) == 0))
+			return true;
+	}
+	return case_fail(run, "%s: %zu bytes are none of %zu values: '%s'", key, len,
+		json_array_size(json), shown(run, data, len, 0));
+}
+
 bool expect_uint(struct run *run, json_t *expect, const char *key, uint64_t value)
 {
 	json_t *json = json_object_get(expect, key);

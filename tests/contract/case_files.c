@@ -61,6 +61,7 @@ static bool expect_content(
 
 	if (ok && more)
 		ok = expect_bytes(run, expect, "content", data, len) &&
+		     expect_one_of(run, expect, "one_of", data, len) &&
 		     expect_has(run, expect, "has", data, len) &&
 		     expect_sorted(run, expect, data, len) && expect_uint(run, expect, "len", len);
 	holt_free(data);
@@ -345,12 +346,12 @@ static bool op_remove(struct run *run, json_t *step, json_t *expect)
 
 const struct op ops_of_files[] = {
 	{"append", op_append, "path content exclusive timeout_ms", ""},
-	{"download", op_download, "path timeout_ms", "content has len sorted"},
+	{"download", op_download, "path timeout_ms", "content has len one_of sorted"},
 	{"files", op_files, "files", ""},
 	{"mkdir", op_mkdir, "path parents timeout_ms", ""},
 	{"move", op_move, "from to noreplace timeout_ms", ""},
-	{"read", op_read, "path lines max_bytes timeout_ms", "content has len sorted"},
-	{"read_text", op_read_text, "path lines max_bytes timeout_ms", "content has len sorted"},
+	{"read", op_read, "path lines max_bytes timeout_ms", "content has len one_of sorted"},
+	{"read_text", op_read_text, "path lines max_bytes timeout_ms", "content has len one_of sorted"},
 	{"remove", op_remove, "path recursive force timeout_ms", ""},
 	{"stat", op_stat, "path nofollow timeout_ms", "type mode uid gid size mtime_s"},
 	{"update", op_update, "path content exclusive timeout_ms", ""},

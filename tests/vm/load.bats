@@ -143,6 +143,36 @@ assert_stopped_within() {
 	assert_between "p95 under bulk (us)" "$(fact bulk_p95_us)" 0 5000
 }
 
+# pings_beside LEAST PROGRAM ARG...: at least so many pings while a program runs that fails; 95 % take
+# 20 ms at most, in the best of 3 rounds. What the program said is in $stderr.
+pings_beside() {
+	local least=$1
+	shift
+	for _ in 1 2 3; do
+		run -0 --separate-stderr loadtool b beside "$@"
+		echo "# ${output//$'\n'/ }" >&3
+		assert_fact code 1
+		assert_between "pings meanwhile" "$(fact beside_n)" "$least" 200000
+		(($(fact beside_p95_us) > 20000)) || break
+	done
+	assert_between "p95 meanwhile (us)" "$(fact beside_p95_us)" 0 20000
+}
+
+# bats test_tags=user
+@test "K24: of pings while a sandbox greps with an endless pattern, and while it fills the memory, 95 % take 20 ms at most (best of 3)" {
+	loadtool b make demo 192
+	# Each line takes nearly as many steps as are allowed; all of them, far longer than the time-out.
+	yes 'aaaaaaaaaaaaaaaaaa!' | head -n 20000 | holt sandbox write b /tmp/lines
+	pings_beside 50 "$HOLT" sandbox grep --timeout 3 b /tmp/lines '(a+)+$'
+	assert_match "$stderr" 'holt: grep: .*timed out after 3 seconds'
+	# What is written there is memory, and all that the box has is too little.
+	holt exec b mount -o remount,size=100% /dev/shm
+	# shellcheck disable=SC2016 # for that shell
+	pings_beside 20 sh -c 'head -c 300000000 /dev/zero | "$0" sandbox write b /dev/shm/full' "$HOLT"
+	assert_match "$stderr" 'holt: write: .*the box has no memory left for this'
+	run -0 holt sandbox grep b /tmp/lines nothing
+}
+
 # bats test_tags=user
 @test "K31: an exec out of memory, 5 times in a row: 137 and told, agent and the other exec untouched" {
 	local eat='dd if=/dev/zero of=/dev/null bs=110M count=1 & dd if=/dev/zero of=/dev/null bs=110M count=1; wait'

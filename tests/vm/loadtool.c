@@ -10,6 +10,8 @@
  *                             checked: execs=N p50_ms=N p99_ms=N max_ms=N
  *   ping COUNT MIB SPAMMERS   COUNT pings alone, then pings while MIB flow out of the box and
  *                             SPAMMERS execs write small lines: idle_p50_us=N bulk_p95_us=N ...
+ *   beside PROGRAM ARG...     pings while PROGRAM runs on the host: beside_n=N beside_p95_us=N ...
+ *                             code=N, of PROGRAM
  *   oom ROUNDS COMMAND        COMMAND runs out of memory while another exec counts
  *   eventloop BYTES           cat, driven by its event descriptor alone, both ways
  *   cancel                    cancellation and deadline of each blocking call; a signal from
@@ -25,14 +27,17 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define THREADS_MAX 256
 #define SAMPLES_MAX 200000
+#define BESIDE_MS   120000 /* what pings run beside takes no longer */
 #define LINES       20
 #define LONG_MS     60000 /* whoever waits as long as that hangs */
 
@@ -280,6 +285,29 @@ static void ping(size_t count, unsigned mib, unsigned spammers)
 		must(spam[i].bytes > 0, "a spammer got nothing through");
 		must(end_of(spam[i].exec).code == 128 + SIGKILL, "a spammer ended by itself");
 	}
+}
+
+/* ---- beside ---- */
+
+static void beside(char **argv)
+{
+	extern char **environ;
+	static uint64_t samples[SAMPLES_MAX];
+	const uint64_t begin = now_us();
+	pid_t pid = 0;
+	int status = 0;
+	size_t n = 0;
+
+	must(posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) == 0, "cannot start a program");
+	while (waitpid(pid, &status, WNOHANG) == 0) {
+		must(n < SAMPLES_MAX && now_us() - begin < BESIDE_MS * 1000ull,
+			"the program does not end");
+		samples[n++] = ping_us();
+		nap_us(2000);
+	}
+	must(n > 0 && WIFEXITED(status), "the program was over at once, or killed");
+	tell_pings("beside", samples, n);
+	printf("code=%d\n", WEXITSTATUS(status));
 }
 
 /* ---- oom ---- */
@@ -668,6 +696,8 @@ static int run(holt_home *home, char **argv)
 		parallel(number(args[0]), number(args[1]));
 	else if (strcmp(verb, "ping") == 0 && args[0] && args[1] && args[2])
 		ping(number(args[0]), number(args[1]), number(args[2]));
+	else if (strcmp(verb, "beside") == 0 && args[0])
+		beside(args);
 	else if (strcmp(verb, "oom") == 0 && args[0] && args[1])
 		oom(number(args[0]), args[1]);
 	else if (strcmp(verb, "eventloop") == 0 && args[0])
