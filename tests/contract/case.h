@@ -99,8 +99,7 @@ bool expect_keys(struct run *run, json_t *object, const char *what, const char *
 bool expect_result(struct run *run, json_t *expect, int r, const holt_error *error, bool *ret_more);
 bool expect_bytes(struct run *run, json_t *expect, const char *key, const void *data, size_t len);
 /* An array of values, one of which it is. */
-bool expect_one_of(
-	struct run *run, json_t *expect, const char *key, const void *data, size_t len);
+bool expect_one_of(struct run *run, json_t *expect, const char *key, const void *data, size_t len);
 bool expect_uint(struct run *run, json_t *expect, const char *key, uint64_t value);
 /* Like expect_uint, but a missing @key stands for @usual. */
 bool expect_flag(struct run *run, json_t *expect, const char *key, bool usual, bool value);

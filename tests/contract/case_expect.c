@@ -81,8 +81,7 @@ bool expect_bytes(struct run *run, json_t *expect, const char *key, const void *
 	return value_get(run, json, &want) && same_bytes(run, key, (struct bytes){data, len}, want);
 }
 
-bool expect_one_of(
-	struct run *run, json_t *expect, const char *key, const void *data, size_t len)
+bool expect_one_of(struct run *run, json_t *expect, const char *key, const void *data, size_t len)
 {
 	json_t *json = json_object_get(expect, key);
 	struct bytes want;

@@ -2,8 +2,8 @@
 /*
  * One case: a sandbox, perhaps a box of its own, a fresh directory, and step after step until one
  * fails. A step {"op": "parallel", "threads": N, "times": M, "step": {...}} is done M times by each
- * of N threads at once, in which $N is the number of the thread. With "steps" instead each thread has
- * one of them, in turn, so that different things happen at once.
+ * of N threads at once, in which $N is the number of the thread. With "steps" instead each thread
+ * has one of them, in turn, so that different things happen at once.
  */
 #include "case.h"
 
