@@ -37,6 +37,11 @@ void cancel_enter(holt_cancel *c, struct cancel_waiter *w);
 void cancel_leave(holt_cancel *c, struct cancel_waiter *w);
 /* The flag for code that polls it; NULL for NULL. */
 const volatile int *cancel_flag(const holt_cancel *c);
+/* Whether such a flag is set; false for NULL. */
+static inline bool cancel_flag_set(const volatile int *flag)
+{
+	return flag && __atomic_load_n(flag, __ATOMIC_RELAXED);
+}
 
 /* A token that is triggered with either of two others. It lies in the caller's memory and does not
  * move between begin and end. */

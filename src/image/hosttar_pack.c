@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -64,7 +65,7 @@ struct packer {
 
 static bool is_cancelled(const struct packer *p)
 {
-	return p->out->cancel && *p->out->cancel;
+	return cancel_flag_set(p->out->cancel);
 }
 
 static la_ssize_t sink_write(struct archive *a, void *user, const void *data, size_t len)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -109,7 +110,7 @@ static int fail_tar(struct unpacker *u, holt_error **reterr)
 
 static bool check_cancel(const struct unpacker *u, holt_error **reterr)
 {
-	if (!u->in->cancel || !*u->in->cancel)
+	if (!cancel_flag_set(u->in->cancel))
 		return false;
 	(void)err_make(reterr, HOLT_ECANCELLED, "the copy was cancelled");
 	return true;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/digest.h"
 #include "base/fd.h"
 #include "base/fsutil.h"
@@ -233,7 +234,7 @@ int store_lock_digest(struct image_store *s, const char *digest, const volatile 
 		}
 		if (fd != -EWOULDBLOCK)
 			return err_errno(reterr, -fd, "cannot lock the image");
-		if (cancel && *cancel)
+		if (cancel_flag_set(cancel))
 			return err_make(reterr, HOLT_ECANCELLED, "the import was cancelled");
 		(void)nanosleep(&pause, NULL);
 	}

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -70,7 +71,7 @@ static void locale_leave(locale_t old)
 
 static bool is_cancelled(struct tar_reader *r)
 {
-	return r->watch && r->watch->cancel && *r->watch->cancel;
+	return r->watch && cancel_flag_set(r->watch->cancel);
 }
 
 /* Read the next chunk of the source: its length, 0 at the end, or -1 with r->error. */
