@@ -92,7 +92,7 @@ int content_named(int dir_fd, char name[CONTENT_NAME_SIZE])
 			(void)snprintf(name, CONTENT_NAME_SIZE, ".holt-%08x", i);
 		else
 			content_make_name(name);
-		const int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		const int fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (fd < 0 && errno != EEXIST)
 			return -errno;
 		if (fd < 0)
@@ -112,14 +112,11 @@ static int open_nameless(int dir_fd)
 	char name[CONTENT_NAME_SIZE];
 	int fd = content_unnamed(dir_fd);
 
-	for (int i = 0; i < CONTENT_NAME_TRIES && (fd == -EOPNOTSUPP || fd == -EEXIST); i++) {
-		content_make_name(name);
-		fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd < 0)
-			fd = -errno;
-		else
-			(void)unlinkat(dir_fd, name, 0);
-	}
+	if (fd != -EOPNOTSUPP)
+		return fd;
+	fd = content_named(dir_fd, name);
+	if (fd >= 0)
+		(void)unlinkat(dir_fd, name, 0);
 	return fd;
 }
 

@@ -196,8 +196,8 @@ typedef struct holt_list_options {
  *
  * Returns: 0; -HOLT_EINVALID for a bad path or option or a file of another type;
  * -HOLT_EDENIED; -HOLT_ENOT_FOUND; -HOLT_ELIMIT (a stated limit, the disk is full); -HOLT_ETIMEOUT,
- * -HOLT_ECANCELLED, -HOLT_ECLOSED, -HOLT_EGUEST_LOST, -HOLT_EBUSY for a paused box, -HOLT_EIO,
- * -HOLT_ENO_MEMORY.
+ * -HOLT_ECANCELLED, -HOLT_ECLOSED, -HOLT_EGUEST_LOST, -HOLT_EBUSY for a paused box,
+ * -HOLT_EUNAVAILABLE for one that was not started yet, -HOLT_EIO, -HOLT_ENO_MEMORY.
  * Ownership: the caller frees *@ret with holt_free.
  * Threads: any thread.
  * Blocks: at most options.timeout_ms.

@@ -101,7 +101,8 @@ typedef struct holt_command_options {
 
 /**
  * holt_sandbox_open - make a sandbox of a box.
- * @box: a box; must not be NULL, and must outlive the sandbox. It need not run yet.
+ * @box: a box; must not be NULL, and must outlive the sandbox. It need not run yet: until it is
+ * started calls fail with HOLT_EUNAVAILABLE.
  * @options: may be NULL.
  * @ret: receives the sandbox; must not be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.
@@ -166,8 +167,8 @@ HOLT_API void holt_sandbox_free(holt_sandbox *sandbox);
  * Returns: 0 where the command ran, whatever its exit code and also where its time was over (124,
  * HOLT_EXIT_TIMED_OUT, with the output so far); -HOLT_EINVALID for a variable without a POSIX name,
  * also on a closed sandbox; -HOLT_ENOT_FOUND where the image has no shell; -HOLT_ECLOSED,
- * -HOLT_ECANCELLED, -HOLT_EGUEST_LOST, -HOLT_EBUSY for a paused box, -HOLT_ELIMIT,
- * -HOLT_ETIMEOUT where the sandbox does not answer, -HOLT_ENO_MEMORY.
+ * -HOLT_ECANCELLED, -HOLT_EGUEST_LOST, -HOLT_EBUSY for a paused box, -HOLT_EUNAVAILABLE,
+ * -HOLT_ELIMIT, -HOLT_ETIMEOUT where the sandbox does not answer, -HOLT_ENO_MEMORY.
  * Ownership: the caller frees *@ret with holt_command_free.
  * Threads: any thread.
  * Blocks: until the command has ended, at most its time-out and 1 s.

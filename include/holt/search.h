@@ -94,7 +94,8 @@ typedef struct holt_grep_options {
  * Returns: 0; -HOLT_EINVALID for a bad path, pattern or option; -HOLT_EDENIED for a path with ".."
  * in it or where a directory cannot be read; -HOLT_ENOT_FOUND for a missing root; -HOLT_ELIMIT for
  * a tree that is too deep; -HOLT_ETIMEOUT, -HOLT_ECANCELLED, -HOLT_ECLOSED, -HOLT_EGUEST_LOST,
- * -HOLT_EBUSY, -HOLT_EIO, -HOLT_ENO_MEMORY. What @entry got before a failure stays true.
+ * -HOLT_EBUSY, -HOLT_EUNAVAILABLE, -HOLT_EIO, -HOLT_ENO_MEMORY. What @entry got before a failure
+ * stays true.
  * Ownership: nothing changes hands.
  * Threads: any thread.
  * Blocks: at most options.timeout_ms.

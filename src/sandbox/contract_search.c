@@ -164,42 +164,41 @@ static holt_backend_search request(const struct contract_search *what)
 		.line_bytes = GREP_LINE_BYTES};
 }
 
-int contract_list(holt_sandbox *sandbox, const struct contract_search *what, const holt_call *call,
-	holt_entry_fn entry, void *user, holt_search_result *ret, holt_error **reterr)
+/* What list and glob have in common, once all but the path is checked. */
+static int find(holt_sandbox *sandbox, const struct contract_search *what, const holt_call *call,
+	const char *stage, holt_entry_fn entry, void *user, holt_search_result *ret,
+	holt_error **reterr)
 {
+	const __typeof__(sandbox->backend.list) operation = what->pattern ? sandbox->backend.glob
+									  : sandbox->backend.list;
 	struct searching s = {.entry = entry, .user = user};
 	const holt_backend_search search = request(what);
 	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
 	holt_error *error = NULL;
-	int r = path_check(what->root, reterr);
+	int r = searching_begin(&s, sandbox, what, call, stage, reterr);
 
-	if (r == 0)
-		r = searching_begin(&s, sandbox, what, call, "list", reterr);
 	if (r < 0)
 		return r;
-	r = sandbox->backend.list(
-		sandbox->self, &search, on_entry, &s, &s.run.call, &found, &error);
+	r = operation(sandbox->self, &search, on_entry, &s, &s.run.call, &found, &error);
 	return searching_end(&s, r, error, &found, ret, reterr);
+}
+
+int contract_list(holt_sandbox *sandbox, const struct contract_search *what, const holt_call *call,
+	holt_entry_fn entry, void *user, holt_search_result *ret, holt_error **reterr)
+{
+	const int r = path_check(what->root, reterr);
+
+	return r < 0 ? r : find(sandbox, what, call, "list", entry, user, ret, reterr);
 }
 
 int contract_glob(holt_sandbox *sandbox, const struct contract_search *what, const holt_call *call,
 	holt_entry_fn entry, void *user, holt_search_result *ret, holt_error **reterr)
 {
-	struct searching s = {.entry = entry, .user = user};
-	const holt_backend_search search = request(what);
-	holt_search_result found = HOLT_SEARCH_RESULT_INIT;
-	holt_error *error = NULL;
 	int r = path_check(what->root, reterr);
 
 	if (r == 0)
 		r = glob_pattern_check(what->pattern, reterr);
-	if (r == 0)
-		r = searching_begin(&s, sandbox, what, call, "glob", reterr);
-	if (r < 0)
-		return r;
-	r = sandbox->backend.glob(
-		sandbox->self, &search, on_entry, &s, &s.run.call, &found, &error);
-	return searching_end(&s, r, error, &found, ret, reterr);
+	return r < 0 ? r : find(sandbox, what, call, "glob", entry, user, ret, reterr);
 }
 
 static int check_grep_pattern(const char *pattern, holt_error **reterr)
