@@ -313,6 +313,11 @@ same_paths() {
 	assert_match "$stderr" "cannot read the directory '/own/closed': Permission denied"
 	fails 1 "'/own/closed'" glob -u agent b /own '*.x'
 	fails 1 Permission grep -u agent b /own secret
+	# But what the kernel makes up is only searched where it was asked for.
+	run -0 holt sandbox grep --glob passwd b / '^root:'
+	assert_output '/etc/passwd:1:root:x:0:0:root:/root:/bin/sh'
+	run -0 holt sandbox grep --glob status b /proc/self '^Pid:'
+	assert_match "$output" '/proc/self/status:[0-9]+:Pid:'
 	echo mine | sandbox write -u agent b /tmp/mine/file
 	assert_match "$(sandbox stat b /tmp/mine)" '^directory 0755 1000 1000 '
 	assert_match "$(sandbox stat b /tmp/mine/file)" '^file 0644 1000 1000 5 '
@@ -336,6 +341,9 @@ same_paths() {
 	fails 1 '/mnt/user-data' download b /etc/passwd
 	fails 1 'directory' read b /tmp
 	fails 1 "'/root/x'" read -u 1000 b /root/x
+	# A directory that the call names is not made.
+	fails 1 "'/no/such'" stat -w /no/such b .
+	fails 1 "'/no/such'" stat b /no/such
 	echo out | sandbox write b /mnt/user-data/out/f
 	run -0 holt sandbox download b mnt/user-data/out/f
 	assert_output out
@@ -381,13 +389,13 @@ same_paths() {
 		    f.write(bytes(range(256)))
 		print(os.getuid(), os.getcwd())
 	END
-	sandbox write -u agent -w /home/agent d work/plot.py <"$DIR/plot.py"
-	run -0 holt sandbox exec -u agent -w /home/agent/work --timeout 30s d 'python3 plot.py'
-	assert_output '1000 /home/agent/work'
+	sandbox write -u agent -w /home/agent d src/plot.py <"$DIR/plot.py"
+	run -0 holt sandbox exec -u agent -w /home/agent/src --timeout 30s d 'python3 plot.py'
+	assert_output '1000 /home/agent/src'
 	sandbox download --user-data /tmp/out d /tmp/out/plot >"$DIR/plot"
 	assert_equal "bytes" "$(od -An -v -tu1 "$DIR/plot" | tr -s ' \n' ' ')" " $(echo {0..255}) "
 	run -0 holt sandbox grep --glob '*.py' -w /home/agent d . 'os\.(getuid|getcwd)\(\)'
-	assert_output './work/plot.py:5:print(os.getuid(), os.getcwd())'
+	assert_output './src/plot.py:5:print(os.getuid(), os.getcwd())'
 	# A user's own bounds, with bash.
 	run -124 --separate-stderr holt sandbox exec -u agent --timeout 1s d 'ulimit -u 64; bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 60'
 	run -0 holt sandbox exec d 'pgrep -u agent | wc -l'
