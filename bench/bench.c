@@ -18,9 +18,11 @@
  * layer into a new home: bytes of the tar by the time of holt_image_import; baseline: `tar2sqfs -c
  * lz4` on the same file, which neither computes a digest nor forces anything to the disk
  *
+ * jail_cost.c has what the jail costs a clone, network.c what its network costs a box,
  * clones.c has the figures of boxes that begin as clones, density.c what these cost while they run,
  * boxes.c those of boxes that live on, lanes.c throughput and latency of a running box,
- * many_boxes.c the opening of a home with a thousand, sandboxes.c what agents do in a box.
+ * pulls.c what pulling costs, many_boxes.c the opening of a home with a thousand, sandboxes.c what
+ * agents do in a box, agent_turns.c what a provider costs them.
  *
  * The baseline of the first three is plain_boot, the strictest one: a machine with all of Holt's
  * choices for kernel and QEMU. What these are worth shows stock_boot, which is measured beside it;
@@ -32,10 +34,14 @@
 #include "baseline.h"
 #include "boxes.h"
 #include "clones.h"
+#include "jail_cost.h"
 #include "lanes.h"
 #include "many_boxes.h"
+#include "network.h"
+#include "pulls.h"
 #include "record.h"
 #include "sandboxes.h"
+#include "agent_turns.h"
 
 #include <ftw.h>
 #include <getopt.h>
@@ -50,6 +56,7 @@
 #define ROUNDS_DEFAULT      15 /* of boots: under TCG less than six minutes in all */
 #define ROUNDS_MAX          1000
 #define EXECS_PER_ROUND     20
+#define PULL_ROUNDS_MAX     5 /* each takes half a minute */
 #define IDLE_S              2
 #define TARGET_FIRST_OUTPUT 1.3
 #define TARGET_IMPORT       1.5
@@ -65,6 +72,9 @@ struct bench {
 	const char *holt; /* the CLI */
 	const char *busybox; /* on the host */
 	const char *dir; /* for scratch files */
+	const char *keepers; /* with and without a jail; NULL: none here */
+	const char *registries; /* what to pull from; NULL: none here */
+	int networked; /* this process has a network of its own, with a neighbour */
 	holt_home *home;
 	struct plain plain;
 	struct plain stock;
@@ -412,6 +422,40 @@ static void measure_clones(struct bench *b)
 	bench_density(&c);
 }
 
+static void measure_jail(struct bench *b)
+{
+	const struct clones c = {
+		.home = b->home, .image = b->image, .rounds = b->rounds, .host = &b->host};
+
+	if (b->keepers)
+		bench_jail(&c, b->keepers);
+	else
+		record_absent("jail", "no keeper without a jail was given");
+}
+
+static void measure_pulls(struct bench *b)
+{
+	const struct pulls p = {.holt = b->holt,
+		.image = "pulled",
+		.registries = b->registries,
+		.dir = b->dir,
+		.rounds = b->rounds < PULL_ROUNDS_MAX ? b->rounds : PULL_ROUNDS_MAX,
+		.host = &b->host};
+
+	if (b->registries)
+		bench_pulls(&p);
+	else
+		record_absent("pulls", "no registry or no Debian image here; run 'make setup'");
+}
+
+static void measure_network(struct bench *b)
+{
+	if (!b->debian)
+		record_absent("network", "no Debian image here; run 'make setup'");
+	else if (b->networked)
+		bench_network(b->home, b->debian, b->rounds, &b->host);
+}
+
 static void lanes_of_box(struct bench *b)
 {
 	struct start s;
@@ -449,6 +493,30 @@ static int clones(struct bench *b)
 	return 0;
 }
 
+/* Only this. */
+static int jail(struct bench *b)
+{
+	take_host(b);
+	measure_jail(b);
+	return 0;
+}
+
+/* Only these. */
+static int images(struct bench *b)
+{
+	take_host(b);
+	measure_pulls(b);
+	return 0;
+}
+
+/* Only these. */
+static int network(struct bench *b)
+{
+	take_host(b);
+	measure_network(b);
+	return 0;
+}
+
 /* Only these. */
 static int sandboxes(struct bench *b)
 {
@@ -457,6 +525,37 @@ static int sandboxes(struct bench *b)
 		bench_sandboxes(b->home, b->debian, b->rounds, &b->host);
 	else
 		record_absent("sandboxes", "no Debian image here; run 'make setup'");
+	return 0;
+}
+
+static void turns_of_provider(struct bench *b)
+{
+	const struct turns t = {.home = b->home,
+		.image = b->image,
+		.debian = b->debian,
+		.rounds = b->rounds,
+		.host = &b->host};
+
+	bench_turns(&t);
+	bench_known_threads(&t);
+}
+
+/* Only these. */
+static int provider(struct bench *b)
+{
+	take_host(b);
+	turns_of_provider(b);
+	return 0;
+}
+
+/* Only this. */
+static int known(struct bench *b)
+{
+	take_host(b);
+	const struct turns t = {
+		.home = b->home, .image = b->image, .rounds = b->rounds, .host = &b->host};
+
+	bench_known_threads(&t);
 	return 0;
 }
 
@@ -476,13 +575,17 @@ static int bench_all(struct bench *b)
 		return 1;
 	bench_boots(b);
 	measure_clones(b);
+	measure_jail(b);
+	measure_network(b);
 	bench_exec(b);
 	bench_boxes(b->home, b->image, b->holt, b->rounds, &b->host);
 	lanes_of_box(b);
 	bench_pss(b);
 	bench_import(b);
+	measure_pulls(b);
 	bench_many_boxes(b->dir, b->layer, b->rounds, &b->host);
 	(void)sandboxes(b);
+	turns_of_provider(b);
 	plain_done(&b->plain);
 	return 0;
 }
@@ -492,11 +595,18 @@ static int usage(void)
 	(void)fprintf(stderr,
 		"usage: bench [-n ROUNDS] --image REF --layer TAR --init FILE --holt FILE\n"
 		"             --busybox FILE --dir DIR [--debian REF] [--rootfs DIR]\n"
+		"             [--registries DIR]\n"
 		"       bench --demo --image REF\n"
 		"       bench --lanes [-n ROUNDS] --image REF\n"
 		"       bench --clones [-n ROUNDS] --image REF --holt FILE [--debian REF]\n"
 		"             [--rootfs DIR]\n"
 		"       bench --contract [-n ROUNDS] --image REF --debian REF\n"
+		"       bench --images [-n ROUNDS] --image REF --holt FILE --dir DIR\n"
+		"             [--registries DIR]\n"
+		"       bench --jail [-n ROUNDS] --image REF --keepers DIR\n"
+		"       bench --network [-n ROUNDS] --image REF --debian REF\n"
+		"       bench --provider [-n ROUNDS] --image REF [--debian REF]\n"
+		"       bench --known [-n ROUNDS] --image REF\n"
 		"bench/run prepares all of it\n");
 	return 2;
 }
@@ -508,8 +618,12 @@ int main(int argc, char **argv)
 		{"clones", no_argument, NULL, 'C'}, {"contract", no_argument, NULL, 'S'},
 		{"debian", required_argument, NULL, 'e'}, {"demo", no_argument, NULL, 'D'},
 		{"dir", required_argument, NULL, 'd'}, {"holt", required_argument, NULL, 'h'},
-		{"image", required_argument, NULL, 'i'}, {"init", required_argument, NULL, 'I'},
-		{"lanes", no_argument, NULL, 'L'}, {"layer", required_argument, NULL, 'l'},
+		{"image", required_argument, NULL, 'i'}, {"images", no_argument, NULL, 'M'},
+		{"registries", required_argument, NULL, 'R'},
+		{"init", required_argument, NULL, 'I'}, {"lanes", no_argument, NULL, 'L'},
+		{"layer", required_argument, NULL, 'l'}, {"jail", no_argument, NULL, 'J'},
+		{"keepers", required_argument, NULL, 'k'}, {"network", no_argument, NULL, 'N'},
+		{"known", no_argument, NULL, 'K'}, {"provider", no_argument, NULL, 'P'},
 		{"rootfs", required_argument, NULL, 'r'}, {0}};
 	holt_error *error = NULL;
 	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
@@ -547,8 +661,29 @@ int main(int argc, char **argv)
 		case 'I':
 			b.init = optarg;
 			break;
+		case 'M':
+			only = images;
+			break;
+		case 'R':
+			b.registries = optarg;
+			break;
 		case 'L':
 			only = lanes;
+			break;
+		case 'J':
+			only = jail;
+			break;
+		case 'k':
+			b.keepers = optarg;
+			break;
+		case 'N':
+			only = network;
+			break;
+		case 'K':
+			only = known;
+			break;
+		case 'P':
+			only = provider;
 			break;
 		case 'l':
 			b.layer = optarg;
@@ -562,8 +697,11 @@ int main(int argc, char **argv)
 	}
 	const int complete = b.layer && b.init && b.holt && b.busybox && b.dir;
 	if (optind != argc || !b.image || b.rounds < 1 || b.rounds > ROUNDS_MAX ||
-		(!only && !complete) || (only == clones && !b.holt))
+		(!only && !complete) || ((only == clones || only == images) && !b.holt) ||
+		(only == images && !b.dir))
 		return usage();
+	/* What has a network of its own has it before there is any thread. */
+	b.networked = (!only || only == network) && network_make() == 0;
 	if (holt_home_open(NULL, &b.home, &error) < 0)
 		die("cannot open the home", error);
 	const int status = only ? only(&b) : bench_all(&b);

@@ -94,7 +94,7 @@ static double into(holt_box *box, const char *of)
 	return rate(now_ms() - start);
 }
 
-static double to_guest(holt_box *box)
+double lanes_to_guest(holt_box *box)
 {
 	return into(box, "of=/dev/null");
 }
@@ -120,7 +120,7 @@ static void remove_file(holt_box *box)
 	(void)finish(run(box, argv, 0));
 }
 
-static double from_guest(holt_box *box)
+double lanes_from_guest(holt_box *box)
 {
 	static const char *const argv[] = {"dd", "if=/dev/zero", "bs=64k", "count=" BLOCKS, NULL};
 	static char sink[CHUNK];
@@ -256,16 +256,16 @@ static void lane_round(holt_box *box, const struct echo *e, const struct lane_re
 {
 	const double base = guest_pipe(box);
 
-	record_pair(r->to, to_guest(box), base);
-	record_pair(r->from, from_guest(box), base);
+	record_pair(r->to, lanes_to_guest(box), base);
+	record_pair(r->from, lanes_from_guest(box), base);
 	const double base_file = guest_dd(box);
 	remove_file(box);
 	record_pair(r->file, to_file(box), base_file);
 	remove_file(box);
 	for (int i = 0; i < PINGS; i++)
 		ping_once(box, e, r->idle);
-	(void)ping_beside(box, to_guest, e, r->in);
-	record_pair(r->pinged, ping_beside(box, from_guest, e, r->out), base);
+	(void)ping_beside(box, lanes_to_guest, e, r->in);
+	record_pair(r->pinged, ping_beside(box, lanes_from_guest, e, r->out), base);
 }
 
 void bench_lanes(holt_box *box, unsigned rounds, const struct record_host *host)
@@ -285,8 +285,8 @@ void bench_lanes(holt_box *box, unsigned rounds, const struct record_host *host)
 	r.to->is_rate = r.file->is_rate = r.from->is_rate = r.pinged->is_rate = 1;
 	echo_start(&echo);
 	r.file->target = TARGET_TO_FILE;
-	(void)to_guest(box);
-	(void)from_guest(box);
+	(void)lanes_to_guest(box);
+	(void)lanes_from_guest(box);
 	for (unsigned i = 0; i < rounds; i++) {
 		lane_round(box, &echo, &r);
 		(void)fprintf(stderr, "lanes %u of %u: in %.0f MB/s, out %.0f MB/s\n", i + 1,

@@ -12,4 +12,8 @@
  */
 void bench_lanes(holt_box *box, unsigned rounds, const struct record_host *host);
 
+/* One transfer of 64 MiB over a program's stdin or stdout, with an image that has `dd`: MB/s. */
+double lanes_to_guest(holt_box *box);
+double lanes_from_guest(holt_box *box);
+
 #endif

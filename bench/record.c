@@ -168,6 +168,8 @@ void record_print(struct record *r, const struct record_host *h)
 	set_target(o, "target", r->target);
 	set_target(o, "target_median", r->target_median);
 	set_target(o, "target_p99", r->target_p99);
+	if (r->reference > 0)
+		(void)json_object_set_new(o, "reference", json_real(r->reference));
 	(void)json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
 	(void)fputs("\n", stdout);
 	(void)fflush(stdout);

@@ -18,6 +18,7 @@ struct record {
 	double target; /* largest ratio that is promised; 0: none */
 	double target_median; /* likewise in the figure's own unit */
 	double target_p99;
+	double reference; /* what others have published, in the figure's unit; 0: none */
 	size_t n;
 	size_t n_base;
 	double values[RECORD_MAX];

@@ -31,6 +31,7 @@ struct cli_verb {
 	int has_subverbs; /* the first argument is a verb of its own */
 };
 
+extern const struct cli_verb verb_config;
 extern const struct cli_verb verb_cp;
 extern const struct cli_verb verb_doctor;
 extern const struct cli_verb verb_events;
@@ -40,8 +41,10 @@ extern const struct cli_verb verb_inspect;
 extern const struct cli_verb verb_kill;
 extern const struct cli_verb verb_logs;
 extern const struct cli_verb verb_pause;
+extern const struct cli_verb verb_port;
 extern const struct cli_verb verb_prune;
 extern const struct cli_verb verb_ps;
+extern const struct cli_verb verb_pull;
 extern const struct cli_verb verb_rename;
 extern const struct cli_verb verb_restart;
 extern const struct cli_verb verb_rm;
@@ -50,6 +53,7 @@ extern const struct cli_verb verb_sandbox;
 extern const struct cli_verb verb_start;
 extern const struct cli_verb verb_stats;
 extern const struct cli_verb verb_stop;
+extern const struct cli_verb verb_system;
 extern const struct cli_verb verb_template;
 extern const struct cli_verb verb_unpause;
 extern const struct cli_verb verb_version;
@@ -70,6 +74,10 @@ int cli_bad_option_with(int status, const char *verb, int c, char **argv, const 
 
 /* From now on nothing is told of what the user waits for. */
 void cli_be_quiet(void);
+
+/* Call @hide in front of each message that the library has for the user, on whatever thread, so
+ * that it can take away what is drawn on stderr; NULL: nothing any more. */
+void cli_before_message(void (*hide)(void));
 
 /* Flush stdout and tell a failure to write. Returns CLI_OK or CLI_FAILED. */
 int cli_finish(void);

@@ -33,7 +33,9 @@ static void print_line(const char *event)
 {
 	static const char *const more[][2] = {{"name", " name="}, {"old_name", " old_name="},
 		{"image", " image="}, {"exit_code", " exit_code="}, {"reason", " reason="},
-		{"signal", " signal="}};
+		{"signal", " signal="}, {"host", " host="}, {"address", " address="},
+		{"port", " port="}, {"proto", " proto="}, {"count", " count="},
+		{"left_out", " left_out="}, {"text", " text="}};
 	const char *id = NULL;
 	const int id_len = (int)cli_json_member(event, "id", &id);
 

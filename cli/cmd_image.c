@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd_image.h"
+#include "cmd_pull.h"
 #include "subverbs.h"
 
 #include <getopt.h>
@@ -149,13 +151,118 @@ static int rm_main(int argc, char **argv, holt_home *home)
 	return cli_finish_with(status);
 }
 
+static int tag_main(int argc, char **argv, holt_home *home)
+{
+	holt_error *error = NULL;
+
+	if (argc != 3)
+		return cli_usage(CLI_USAGE, "image", "tag takes an IMAGE and a NAME");
+	if (holt_image_tag(home, argv[1], argv[2], &error) < 0)
+		return cli_error(CLI_FAILED, error);
+	return cli_finish();
+}
+
+struct pruned {
+	int json;
+	int quiet;
+	int n;
+};
+
+static void tell_pruned(const char *name, const char *digest, uint64_t bytes, void *user)
+{
+	struct pruned *p = user;
+	char size[32];
+
+	cli_format_bytes(size, sizeof size, bytes, 1000);
+	if (p->json)
+		(void)printf("%s{\"digest\": \"%s\", \"name\": %s%s%s, \"bytes\": %llu}",
+			p->n ? ",\n  " : "", digest, *name ? "\"" : "", *name ? name : "null",
+			*name ? "\"" : "", (unsigned long long)bytes);
+	else
+		(void)printf("%-32s %.12s  %10s\n", *name ? name : "<none>",
+			digest + strlen("sha256:"), size);
+	p->n++;
+}
+
+static int prune(holt_home *home, holt_image_prune_options *o, int json)
+{
+	const int dry = (o->flags & HOLT_IMAGE_PRUNE_DRY_RUN) != 0;
+	struct pruned p = {.json = json};
+	holt_error *error = NULL;
+	uint64_t bytes = 0;
+	char size[32];
+
+	o->removed = tell_pruned;
+	o->user = &p;
+	if (json)
+		(void)printf("{\"images\": [");
+	const int r = holt_image_prune(home, o, &bytes, &error);
+	if (json)
+		(void)printf("],\n \"bytes\": %llu}\n", (unsigned long long)bytes);
+	if (r < 0)
+		return cli_error(CLI_FAILED, error);
+	cli_format_bytes(size, sizeof size, bytes, 1000);
+	if (!json)
+		(void)printf("%d %s, %s with layers that were kept\n", p.n,
+			dry ? "would be removed" : "removed", size);
+	return cli_finish();
+}
+
+static const char prune_help[] =
+	"Usage: holt image prune [-a] [--max SIZE] [--dry-run] [--json]\n\n"
+	"Removes images without a name, and layers that are kept of pulls. What a box or\n"
+	"a template needs stays.\n\n"
+	"Options:\n"
+	"  -a, --all       also images with a name\n"
+	"      --dry-run   tell what would go\n"
+	"  -f, --force     as without, since nobody is asked\n"
+	"      --json      print a JSON object with images and bytes\n"
+	"      --max SIZE  instead, those used longest ago, layers before images, until all\n"
+	"                  take no more\n\n"
+	"Example:\n"
+	"  holt image prune --all --dry-run\n";
+
+static int prune_main(int argc, char **argv, holt_home *home)
+{
+	static const struct option options[] = {{"all", no_argument, NULL, 'a'},
+		{"dry-run", no_argument, NULL, 'd'}, {"force", no_argument, NULL, 'f'},
+		{"json", no_argument, NULL, 'j'}, {"max", required_argument, NULL, 'm'}, {0}};
+	holt_image_prune_options o = HOLT_IMAGE_PRUNE_OPTIONS_INIT;
+	int json = 0;
+	int c;
+
+	while ((c = getopt_long(argc, argv, ":af", options, NULL)) != -1) {
+		if (c == 'a')
+			o.flags |= HOLT_IMAGE_PRUNE_ALL;
+		else if (c == 'd')
+			o.flags |= HOLT_IMAGE_PRUNE_DRY_RUN;
+		else if (c == 'j')
+			json = 1;
+		else if (c == 'm' && strcmp(optarg, "0") == 0)
+			o.max_bytes = 1;
+		else if (c == 'm' && cli_parse_bytes(optarg, &o.max_bytes) < 0)
+			return cli_usage(CLI_USAGE, "image",
+				"--max is not a size such as 2g: '%.64s'", optarg);
+		else if (c != 'f' && c != 'm') /* nobody is asked, with or without -f */
+			return cli_bad_option(CLI_USAGE, "image", c, argv);
+	}
+	if (optind < argc)
+		return cli_usage(CLI_USAGE, "image", "prune takes no argument");
+	return prune(home, &o, json);
+}
+
 static int image_main(int argc, char **argv)
 {
 	static const struct cli_subverb subverbs[] = {
+		{.name = "export", .help = image_export_help, .main = image_export_main},
+		{.name = "history", .in_home = image_history_main},
 		{.name = "import", .in_home = import_main},
 		{.name = "inspect", .in_home = inspect_main},
 		{.name = "ls", .in_home = ls_main},
+		{.name = "prune", .help = prune_help, .in_home = prune_main},
+		{.name = "pull", .help = image_pull_help, .main = image_pull_main},
 		{.name = "rm", .in_home = rm_main},
+		{.name = "tag", .in_home = tag_main},
 		{0},
 	};
 
@@ -164,18 +271,25 @@ static int image_main(int argc, char **argv)
 
 const struct cli_verb verb_image = {
 	.name = "image",
-	.summary = "import, list, inspect and remove images",
+	.summary = "pull, import, export, list, name and remove images",
 	.group = CLI_HOST,
-	.help = "Usage: holt image import PATH [--name REF] [--json] [-q]\n"
-		"       holt image ls [--json] [-q]\n"
+	.help = "Usage: holt image export IMAGE [-o FILE]\n"
+		"       holt image history [--json] [--no-trunc] IMAGE\n"
+		"       holt image import PATH [--name REF] [--json] [-q]\n"
 		"       holt image inspect IMAGE...\n"
-		"       holt image rm IMAGE...\n\n"
-		"PATH is an OCI image layout (a directory, or a tar of one) or a tar of a root\n"
-		"file system, also compressed. IMAGE is a name, a digest, or the beginning of a\n"
-		"digest.\n\n"
+		"       holt image ls [--json] [-q]\n"
+		"       holt image prune [-a] [--max SIZE] [--dry-run] [--json]\n"
+		"       holt image pull [OPTIONS] REF\n"
+		"       holt image rm IMAGE...\n"
+		"       holt image tag IMAGE NAME\n\n"
+		"PATH is an OCI image layout (a directory, or a tar of one), what docker save\n"
+		"wrote, or a tar of a root file system, also compressed. IMAGE is a name, a\n"
+		"digest, or the beginning of a digest. export, prune and pull have a --help of\n"
+		"their own.\n\n"
 		"Options:\n"
 		"  -n, --name REF  name the image NAME[:TAG]; default: the name in the layout\n"
 		"      --json      print JSON\n"
+		"      --no-trunc  history: all of each command\n"
 		"  -q, --quiet     import: no progress; ls: digests only\n\n"
 		"Example:\n"
 		"  holt image import rootfs.tar.gz --name tools && holt run tools ls /\n",

@@ -5,6 +5,7 @@
 #include "cli.h"
 
 #include <getopt.h>
+#include <string.h>
 
 #define COMMAND_COLUMNS 20 /* of a command, in quotes */
 #define ID_COLUMNS      12
@@ -12,6 +13,7 @@
 
 struct ps {
 	int all, ids, json, names, whole;
+	int ports; /* some box has published ones */
 	int64_t now_s;
 };
 
@@ -76,13 +78,35 @@ static void put_command(char *dst, size_t cap, const char *const *words, int who
 	(void)snprintf(dst, cap, "\"%s\"", text);
 }
 
+/* "127.0.0.1:8080->80/tcp, ...", as docker has it. */
+static void put_ports(char *dst, size_t cap, holt_box *box)
+{
+	const char *const *ports = NULL;
+	size_t len = 0;
+
+	dst[0] = 0;
+	if (holt_box_ports(box, &ports, NULL) < 0)
+		return;
+	for (size_t i = 0; ports[i] && len < cap; i++) {
+		const char *guest = strrchr(ports[i], ':');
+		const int n = guest ? (int)(guest - ports[i]) : 0;
+
+		len += (size_t)snprintf(dst + len, cap - len, "%s%.*s->%s", i ? ", " : "", n,
+			ports[i], guest ? guest + 1 : ports[i]);
+	}
+}
+
 static void add_row(
 	struct cli_table *table, const struct ps *ps, holt_box *box, const holt_box_info *info)
 {
-	static char image[CELL_MAX], command[CELL_MAX];
+	static char image[CELL_MAX], command[CELL_MAX], ports[CELL_MAX];
 	const char *name = holt_box_name(box);
 	char id[128], age[64], created[80], status[160];
-	const char *const cells[] = {id, image, command, created, status, name ? name : ""};
+	const char *const cells[] = {id, image, command, created, status,
+		ps->ports ? ports
+		: name    ? name
+			  : "",
+		name ? name : ""};
 
 	(void)snprintf(id, sizeof id, "%.*s", ps->whole ? 127 : ID_COLUMNS, holt_box_id(box));
 	(void)cli_escape_str(image, sizeof image, holt_box_image(box));
@@ -90,6 +114,7 @@ static void add_row(
 	cli_format_age(age, sizeof age, ps->now_s - info->created_s);
 	(void)snprintf(created, sizeof created, "%s ago", age);
 	put_status(status, sizeof status, info, ps->now_s);
+	put_ports(ports, sizeof ports, box);
 	cli_table_row(table, cells);
 }
 
@@ -125,14 +150,29 @@ static int show_box(
 	return CLI_OK;
 }
 
-static int show(const struct ps *ps, holt_box **boxes, size_t n)
+/* Their column is shown where it says something. */
+static int has_ports(holt_box **boxes, size_t n)
+{
+	const char *const *ports = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (holt_box_ports(boxes[i], &ports, NULL) == 0 && ports[0])
+			return 1;
+	}
+	return 0;
+}
+
+static int show(struct ps *ps, holt_box **boxes, size_t n)
 {
 	static const char *const heads[] = {
 		"BOX ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "NAMES", NULL};
+	static const char *const with_ports[] = {
+		"BOX ID", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS", "NAMES", NULL};
 	struct cli_table table;
 	int status = CLI_OK;
 
-	cli_table_open(&table, heads);
+	ps->ports = has_ports(boxes, n);
+	cli_table_open(&table, ps->ports ? with_ports : heads);
 	for (size_t i = 0; i < n; i++) {
 		holt_box_info info = HOLT_BOX_INFO_INIT;
 
@@ -205,7 +245,8 @@ const struct cli_verb verb_ps = {
 	.summary = "list boxes",
 	.group = CLI_LOOKING,
 	.help = "Usage: holt ps [-a] [-q | --names | --json] [--no-trunc]\n\n"
-		"Lists the boxes that run, the newest first.\n\n"
+		"Lists the boxes that run, the newest first, with their published ports where\n"
+		"there are any.\n\n"
 		"Options:\n"
 		"  -a, --all       also those that do not run, and why they ended\n"
 		"      --json      one JSON object a line, as 'holt inspect' has it\n"

@@ -5,6 +5,7 @@
  * not be started: it can be inspected, and removed.
  */
 #include "exec_args.h"
+#include "pull_view.h"
 
 #include <getopt.h>
 #include <string.h>
@@ -12,20 +13,30 @@
 static struct run {
 	struct exec_args args;
 	holt_box_options box;
+	const char *allow[HOLT_ALLOW_MAX + 1];
+	const char *publish[HOLT_PUBLISH_MAX + 1];
+	size_t n_allow, n_publish;
 	const char *image;
 	const char *entrypoint[2];
+	int32_t pull; /* enum holt_pull_policy */
+	int quiet;
 	int no_template;
 	int rm;
-} run = {.args = {.exec = HOLT_EXEC_OPTIONS_INIT}, .box = HOLT_BOX_OPTIONS_INIT};
+} run = {.args = {.exec = HOLT_EXEC_OPTIONS_INIT},
+	.box = HOLT_BOX_OPTIONS_INIT,
+	.pull = HOLT_PULL_MISSING};
 
 enum {
-	OPT_CPUS = OPT_OF_VERB,
+	OPT_ALLOW = OPT_OF_VERB,
+	OPT_CPUS,
 	OPT_DISK,
 	OPT_ENTRYPOINT,
 	OPT_HOSTNAME,
 	OPT_LOG_SIZE,
 	OPT_NAME,
+	OPT_NETWORK,
 	OPT_NO_TEMPLATE,
+	OPT_PULL,
 	OPT_RM,
 	OPT_STOP_SIGNAL,
 	OPT_STOP_TIMEOUT
@@ -44,6 +55,30 @@ static int set_stop_signal(const char *text)
 		return bad("--stop-signal is not a signal such as TERM or 15:", text);
 	run.box.stop_signal = number;
 	return 0;
+}
+
+/* One more for a list of at most @max. */
+static int add_text(const char **list, size_t *n, size_t max, const char *text)
+{
+	if (*n == max)
+		return bad("too many of these options, with", text);
+	list[(*n)++] = text;
+	return 0;
+}
+
+static int take_network_option(int c)
+{
+	switch (c) {
+	case 'p':
+		run.box.publish = run.publish;
+		return add_text(run.publish, &run.n_publish, HOLT_PUBLISH_MAX, optarg);
+	case OPT_ALLOW:
+		run.box.allow = run.allow;
+		return add_text(run.allow, &run.n_allow, HOLT_ALLOW_MAX, optarg);
+	default: /* OPT_NETWORK */
+		run.box.network = optarg;
+		return 0;
+	}
 }
 
 /* The options that say what the box is like. */
@@ -93,6 +128,10 @@ static int take_option(int c, char **argv)
 	case OPT_STOP_SIGNAL:
 	case OPT_STOP_TIMEOUT:
 		return take_box_option(c);
+	case 'p':
+	case OPT_ALLOW:
+	case OPT_NETWORK:
+		return take_network_option(c);
 	case OPT_ENTRYPOINT:
 		run.entrypoint[0] = *optarg ? optarg : NULL;
 		run.args.exec.entrypoint = run.entrypoint;
@@ -100,11 +139,16 @@ static int take_option(int c, char **argv)
 	case OPT_NO_TEMPLATE:
 		run.no_template = 1;
 		return 0;
+	case OPT_PULL:
+		return pull_view_policy(optarg, &run.pull) < 0
+			       ? bad("--pull is not missing, always or never:", optarg)
+			       : 0;
+	case 'q':
+		run.quiet = 1;
+		return 0;
 	case OPT_RM:
 		run.rm = 1;
 		return 0;
-	case 'p':
-		return bad("published ports are not supported yet: -p", optarg);
 	case 'v':
 		return bad("volumes are not supported yet: -v", optarg);
 	default:
@@ -114,8 +158,9 @@ static int take_option(int c, char **argv)
 
 static int parse(int argc, char **argv)
 {
-	static const struct option options[] = {{"cpus", required_argument, NULL, OPT_CPUS},
-		{"detach", no_argument, NULL, 'd'}, {"disk", required_argument, NULL, OPT_DISK},
+	static const struct option options[] = {{"allow", required_argument, NULL, OPT_ALLOW},
+		{"cpus", required_argument, NULL, OPT_CPUS}, {"detach", no_argument, NULL, 'd'},
+		{"disk", required_argument, NULL, OPT_DISK},
 		{"entrypoint", required_argument, NULL, OPT_ENTRYPOINT},
 		{"env", required_argument, NULL, 'e'},
 		{"env-file", required_argument, NULL, OPT_ENV_FILE},
@@ -124,10 +169,13 @@ static int parse(int argc, char **argv)
 		{"log-size", required_argument, NULL, OPT_LOG_SIZE},
 		{"memory", required_argument, NULL, 'm'},
 		{"name", required_argument, NULL, OPT_NAME},
+		{"network", required_argument, NULL, OPT_NETWORK},
 		{"no-template", no_argument, NULL, OPT_NO_TEMPLATE},
 		{"pids-limit", required_argument, NULL, OPT_PIDS_LIMIT},
 		{"replay-size", required_argument, NULL, OPT_REPLAY_SIZE},
-		{"publish", required_argument, NULL, 'p'}, {"rm", no_argument, NULL, OPT_RM},
+		{"publish", required_argument, NULL, 'p'},
+		{"pull", required_argument, NULL, OPT_PULL}, {"quiet", no_argument, NULL, 'q'},
+		{"rm", no_argument, NULL, OPT_RM},
 		{"stop-signal", required_argument, NULL, OPT_STOP_SIGNAL},
 		{"stop-timeout", required_argument, NULL, OPT_STOP_TIMEOUT},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT}, {"tty", no_argument, NULL, 't'},
@@ -135,7 +183,7 @@ static int parse(int argc, char **argv)
 		{"workdir", required_argument, NULL, 'w'}, {0}};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+:de:im:p:tu:v:w:", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+:de:im:p:qtu:v:w:", options, NULL)) != -1) {
 		const int status = take_option(c, argv);
 		if (status)
 			return status;
@@ -174,7 +222,8 @@ static int run_in_box(struct foreground *f, holt_home *home, holt_error **reterr
 	int code = -1;
 
 	run.args.exec.cancel = f->cancel;
-	if (holt_box_create(home, run.image, &run.box, &box, reterr) == 0)
+	if (pull_view_have(home, run.image, run.pull, run.quiet, f->cancel, reterr) == 0 &&
+		holt_box_create(home, run.image, &run.box, &box, reterr) == 0)
 		code = start(f, box, reterr);
 	holt_box_close(box);
 	return code;
@@ -204,6 +253,8 @@ const struct cli_verb verb_run = {
 		"Runs a command, or the image's own, in a new micro-VM. At its end the box is\n"
 		"removed; with --name or -d it stays, stopped, until 'holt rm'.\n\n"
 		"Options:\n"
+		"      --allow TARGET      reach HOST[:PORT], *.DOMAIN[:PORT] or CIDR[:PORT], and\n"
+		"                          nothing but what further --allow name\n"
 		"      --cpus N            number of CPUs (1)\n"
 		"  -d, --detach            let it run on, and print the box's id\n"
 		"      --disk SIZE         virtual size of the box's disk (10g)\n"
@@ -215,8 +266,15 @@ const struct cli_verb verb_run = {
 		"      --log-size SIZE     newest output that is kept for 'holt logs' (10m)\n"
 		"  -m, --memory SIZE       at least 128m (512m)\n"
 		"      --name NAME         call the box so, and keep it\n"
+		"      --network MODE      open (default): all but this host; allowlist;\n"
+		"                          isolated, or none: nothing\n"
 		"      --no-template       boot, instead of beginning as a copy of a template\n"
 		"      --pids-limit N      processes and threads at once (4096)\n"
+		"  -p, --publish PORTS     [ADDRESS:]HOST:GUEST[/udp]: this host's port HOST\n"
+		"                          leads to the box's GUEST; on 127.0.0.1 by default\n"
+		"      --pull WHEN         ask for IMAGE: missing (default), where it is not\n"
+		"                          here; always; never\n"
+		"  -q, --quiet             no progress\n"
 		"      --replay-size SIZE  newest output kept for who attaches (256k)\n"
 		"      --rm                remove the box at the end all the same\n"
 		"      --stop-signal SIG   what 'holt stop' sends (the image's, else TERM)\n"

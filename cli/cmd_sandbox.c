@@ -20,24 +20,68 @@ int sandbox_failed(holt_error **reterr, int code, int errnum, const char *what)
 	return -1;
 }
 
+/* A sandbox while a verb works with it. */
+struct opened {
+	struct pool pool;
+	char id[HOLT_SANDBOX_ID_MAX + 1]; /* that we hold, or "" */
+	holt_box *box;
+	holt_sandbox *sandbox;
+};
+
+static int open_box(struct opened *o, const struct sandbox_args *a, holt_error **reterr)
+{
+	int r = pool_find_box(&o->pool, a->box, &o->box, reterr);
+
+	if (r == 0)
+		r = holt_sandbox_open(o->box, &a->open, &o->sandbox, reterr);
+	return r;
+}
+
+/* The sandbox of a user's thread. */
+static int open_scope(struct opened *o, const struct sandbox_args *a, holt_error **reterr)
+{
+	int r = pool_provider(&o->pool, &a->open, reterr);
+
+	if (r == 0)
+		r = sandbox_acquire_scope(&o->pool, a, NULL, o->id, reterr);
+	if (r < 0)
+		return r;
+	o->sandbox = holt_provider_get(o->pool.provider, o->id);
+	if (!o->sandbox)
+		return sandbox_failed(
+			reterr, HOLT_ECLOSED, 0, "the sandbox ended just now; try again");
+	return 0;
+}
+
+static void close_opened(struct opened *o)
+{
+	holt_sandbox_free(o->sandbox);
+	holt_box_close(o->box);
+	if (*o->id)
+		(void)holt_provider_release(o->pool.provider, o->id, NULL);
+	pool_close(&o->pool);
+}
+
 int sandbox_run(const struct sandbox_args *a, sandbox_fn *call)
 {
-	holt_home *home = NULL;
-	holt_box *box = NULL;
-	holt_sandbox *sandbox = NULL;
+	struct opened o = {0};
 	holt_error *error = NULL;
+	int failure = a->failure ? a->failure : CLI_RUN_FAILED;
 	int status = -1;
 
-	if (cli_open_box(a->box, &home, &box) != CLI_OK)
-		return a->failure ? a->failure : CLI_RUN_FAILED;
-	if (holt_sandbox_open(box, &a->open, &sandbox, &error) == 0)
-		status = call(sandbox, a, &error);
-	holt_sandbox_free(sandbox);
-	cli_close_box(home, box);
+	int r = pool_open(&a->pool, &o.pool, &error);
+	if (r == 0)
+		r = a->for_user ? open_scope(&o, a, &error) : open_box(&o, a, &error);
+	if (r == 0) {
+		status = call(o.sandbox, a, &error);
+		if (status < 0 && !a->failure)
+			failure = holt_error_exit_code(error);
+	}
+	close_opened(&o);
 	if (status < 0)
-		return cli_error(a->failure ? a->failure : holt_error_exit_code(error), error);
+		return cli_error(failure, error);
 	if (cli_finish() != CLI_OK)
-		return a->failure ? a->failure : CLI_RUN_FAILED;
+		return failure;
 	return status;
 }
 
@@ -57,11 +101,24 @@ static int main_of(int argc, char **argv, const void *user)
 		verb, help, NULL, main_of, &(const struct sandbox_verb)                            \
 		{                                                                                  \
 			"sandbox " verb, words,                                                    \
-				SANDBOX_TIMEOUT | SANDBOX_USER | SANDBOX_WORKDIR | (options), call \
+				SANDBOX_TIMEOUT | SANDBOX_USER | SANDBOX_WORKDIR | SANDBOX_SCOPE | \
+					(options),                                                 \
+				call                                                               \
+		}                                                                                  \
+	}
+
+#define POOL_VERB(verb, words, options, call, help)                                                \
+	{                                                                                          \
+		verb, help, NULL, sandbox_pool_main, &(const struct sandbox_pool_verb)             \
+		{                                                                                  \
+			{"sandbox " verb, words, SANDBOX_CONFIG | SANDBOX_POOL | (options), NULL}, \
+				call                                                               \
 		}                                                                                  \
 	}
 
 static const struct cli_subverb subverbs[] = {
+	POOL_VERB("acquire", "", SANDBOX_SCOPE | SANDBOX_JSON | SANDBOX_TIMEOUT | SANDBOX_TTL,
+		sandbox_acquire, sandbox_acquire_help),
 	VERB("append", "BOX PATH", SANDBOX_EXCLUSIVE, sandbox_append, sandbox_append_help),
 	VERB("download", "BOX PATH", SANDBOX_USER_DATA, sandbox_download, sandbox_download_help),
 	{"exec", sandbox_exec_help, NULL, sandbox_exec_main, NULL},
@@ -78,10 +135,14 @@ static const struct cli_subverb subverbs[] = {
 	VERB("mkdir", "BOX PATH", SANDBOX_PARENTS, sandbox_make_directory,
 		sandbox_make_directory_help),
 	VERB("mv", "BOX FROM TO", SANDBOX_NO_CLOBBER, sandbox_move, sandbox_move_help),
+	POOL_VERB("ps", "", SANDBOX_JSON | SANDBOX_QUIET, sandbox_ps, sandbox_ps_help),
 	VERB("read", "BOX PATH", SANDBOX_LINES, sandbox_read, sandbox_read_help),
+	POOL_VERB("release", "ID", SANDBOX_FOR | SANDBOX_THREAD, sandbox_release,
+		sandbox_release_help),
 	VERB("rm", "BOX PATH", SANDBOX_FORCE | SANDBOX_RECURSIVE, sandbox_remove,
 		sandbox_remove_help),
 	VERB("stat", "BOX PATH", SANDBOX_JSON | SANDBOX_NO_FOLLOW, sandbox_stat, sandbox_stat_help),
+	POOL_VERB("stats", "", SANDBOX_JSON, sandbox_stats, sandbox_stats_help),
 	VERB("update", "BOX PATH", SANDBOX_EXCLUSIVE, sandbox_write, sandbox_update_help),
 	VERB("write", "BOX PATH", SANDBOX_EXCLUSIVE, sandbox_write, sandbox_write_help),
 	{0},
@@ -108,13 +169,28 @@ const struct cli_verb verb_sandbox = {
 		"       holt sandbox rm [OPTIONS] BOX PATH\n"
 		"       holt sandbox mv [OPTIONS] BOX FROM TO\n"
 		"       holt sandbox glob [OPTIONS] BOX ROOT PATTERN\n"
-		"       holt sandbox grep [OPTIONS] BOX ROOT PATTERN\n\n"
+		"       holt sandbox grep [OPTIONS] BOX ROOT PATTERN\n"
+		"       holt sandbox acquire [OPTIONS] --for USER --thread T\n"
+		"       holt sandbox release [OPTIONS] ID\n"
+		"       holt sandbox ps [OPTIONS]\n"
+		"       holt sandbox stats [OPTIONS]\n\n"
 		"Works in a box as its user, from its directory, also where the image has no\n"
 		"programs but a shell, or not even that. All have --timeout TIME (10m; 0 for\n"
 		"none), -u USER and -w DIR. 'holt sandbox VERB --help' tells more.\n\n"
+		"BOX is a name, an id, or the id of a sandbox of the pool. In its place may stand\n"
+		"--for USER --thread T, anywhere: the sandbox that this thread of this user has\n"
+		"in the pool. It is made where there is none, held meanwhile, and then waits for\n"
+		"the next call, whichever process makes that. These go with it:\n"
+		"      --config FILE   configuration ($HOLT_CONFIG, else the defaults); see\n"
+		"                      holt-config(1)\n"
+		"      --image IMAGE   what a new one is made of (that of the configuration)\n"
+		"      --pool NAME     of that pool (that of the configuration)\n"
+		"      --pull WHEN     ask the registry for the image: missing, always or never\n"
+		"                      (that of the configuration, else missing)\n\n"
 		"Example:\n"
 		"  echo hello | holt sandbox write web notes/a.txt\n"
-		"  holt sandbox grep --json web . hello\n",
+		"  holt sandbox grep --json web . hello\n"
+		"  holt sandbox exec --for ann --thread 7 --image demo 'date >>log; cat log'\n",
 	.main = sandbox_main,
 	.has_subverbs = 1,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* holt template: the saved machines that boxes begin as copies of. */
+#include "pull_view.h"
 #include "subverbs.h"
 
 #include <getopt.h>
@@ -36,12 +37,21 @@ static int take_shape(int c, holt_template_options *o)
 	}
 }
 
-static int build(holt_home *home, const char *image, const holt_template_options *o)
+static int take_pull(int32_t *ret)
+{
+	return pull_view_policy(optarg, ret) < 0
+		       ? bad("--pull is not missing, always or never:", optarg)
+		       : CLI_OK;
+}
+
+static int build(
+	holt_home *home, const char *image, const holt_template_options *o, int32_t pull, int quiet)
 {
 	holt_template *tpl = NULL;
 	holt_error *error = NULL;
 
-	if (holt_template_build(home, image, o, &tpl, &error) < 0)
+	if (pull_view_have(home, image, pull, quiet, NULL, &error) < 0 ||
+		holt_template_build(home, image, o, &tpl, &error) < 0)
 		return cli_error(CLI_FAILED, error);
 	(void)printf("%s\n", holt_template_id(tpl));
 	holt_template_free(tpl);
@@ -52,15 +62,20 @@ static int build_main(int argc, char **argv, holt_home *home)
 {
 	static const struct option options[] = {{"bare", no_argument, NULL, 'b'},
 		{"cpus", required_argument, NULL, 'c'}, {"disk", required_argument, NULL, 'd'},
-		{"memory", required_argument, NULL, 'm'}, {"quiet", no_argument, NULL, 'q'}, {0}};
+		{"memory", required_argument, NULL, 'm'}, {"pull", required_argument, NULL, 'p'},
+		{"quiet", no_argument, NULL, 'q'}, {0}};
 	holt_template_options o = HOLT_TEMPLATE_OPTIONS_INIT;
+	int32_t pull = HOLT_PULL_MISSING;
+	int quiet = 0;
 	int c;
 
 	while ((c = getopt_long(argc, argv, ":m:q", options, NULL)) != -1) {
 		int status = CLI_OK;
 
 		if (c == 'q')
-			cli_be_quiet();
+			quiet = 1;
+		else if (c == 'p')
+			status = take_pull(&pull);
 		else if (c == '?' || c == ':')
 			status = cli_bad_option(CLI_USAGE, "template", c, argv);
 		else
@@ -70,7 +85,9 @@ static int build_main(int argc, char **argv, holt_home *home)
 	}
 	if (optind + 1 != argc)
 		return cli_usage(CLI_USAGE, "template", "build takes one IMAGE");
-	return build(home, argv[optind], &o);
+	if (quiet)
+		cli_be_quiet();
+	return build(home, argv[optind], &o, pull, quiet);
 }
 
 /* ---- ls ---- */
@@ -211,22 +228,32 @@ static int prune_main(int argc, char **argv, holt_home *home)
 
 static int spares_main(int argc, char **argv, holt_home *home)
 {
-	static const struct option options[] = {{"quiet", no_argument, NULL, 'q'}, {0}};
+	static const struct option options[] = {
+		{"pull", required_argument, NULL, 'p'}, {"quiet", no_argument, NULL, 'q'}, {0}};
 	holt_error *error = NULL;
+	int32_t pull = HOLT_PULL_MISSING;
 	uint32_t n = 0;
+	int quiet = 0;
 	int c;
 
 	while ((c = getopt_long(argc, argv, ":q", options, NULL)) != -1) {
-		if (c != 'q')
+		if (c == 'q')
+			quiet = 1;
+		else if (c != 'p')
 			return cli_bad_option(CLI_USAGE, "template", c, argv);
-		cli_be_quiet();
+		else if (take_pull(&pull) != CLI_OK)
+			return CLI_USAGE;
 	}
+	if (quiet)
+		cli_be_quiet();
 	if (optind + 2 != argc)
 		return cli_usage(CLI_USAGE, "template", "spares takes an IMAGE and a number");
 	const char *const number = argv[optind + 1];
 	if (strcmp(number, "0") != 0 && cli_parse_count(number, &n) < 0)
 		return bad("the number of spares is not a whole number:", number);
-	if (holt_template_spares(home, argv[optind], n, &error) < 0)
+	if (pull_view_have(home, argv[optind], n ? pull : HOLT_PULL_NEVER, quiet, NULL, &error) <
+			0 ||
+		holt_template_spares(home, argv[optind], n, &error) < 0)
 		return cli_error(CLI_FAILED, error);
 	(void)printf("%u ready\n", n);
 	return cli_finish();
@@ -256,7 +283,7 @@ const struct cli_verb verb_template = {
 		"       holt template ls [--json] [-q]\n"
 		"       holt template rm TEMPLATE...\n"
 		"       holt template prune [--max SIZE]\n"
-		"       holt template spares [-q] IMAGE N\n\n"
+		"       holt template spares [-q] [--pull WHEN] IMAGE N\n\n"
 		"A box begins as a copy of a template, if its image has one of its shape.\n"
 		"The first 'holt run' makes that of the default shape. TEMPLATE is an id,\n"
 		"the beginning of one, or an image, for all of its templates. prune removes those\n"
@@ -266,9 +293,9 @@ const struct cli_verb verb_template = {
 		"      --cpus N       for boxes with N CPUs (1)\n"
 		"      --disk SIZE    for boxes with such a disk (10g)\n"
 		"      --json         ls: print JSON\n"
-		"      --max SIZE     prune: also remove those used longest ago, until the others\n"
-		"                     take no more than that\n"
+		"      --max SIZE     prune: also those used longest ago, until all take no more\n"
 		"  -m, --memory SIZE  for boxes with so much memory (512m)\n"
+		"      --pull WHEN    ask for IMAGE: missing (default), always or never\n"
 		"  -q, --quiet        no progress; ls: ids only\n\n"
 		"Example:\n"
 		"  holt template build -m 2g demo && holt run -m 2g demo free\n",

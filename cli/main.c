@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 static const struct cli_verb *const verbs[] = {
+	&verb_config,
 	&verb_cp,
 	&verb_doctor,
 	&verb_events,
@@ -19,8 +20,10 @@ static const struct cli_verb *const verbs[] = {
 	&verb_kill,
 	&verb_logs,
 	&verb_pause,
+	&verb_port,
 	&verb_prune,
 	&verb_ps,
+	&verb_pull,
 	&verb_rename,
 	&verb_restart,
 	&verb_rm,
@@ -29,6 +32,7 @@ static const struct cli_verb *const verbs[] = {
 	&verb_start,
 	&verb_stats,
 	&verb_stop,
+	&verb_system,
 	&verb_template,
 	&verb_unpause,
 	&verb_version,
@@ -55,6 +59,16 @@ void cli_be_quiet(void)
 	quiet = 1;
 }
 
+/* Under the lock of stderr. */
+static void (*hide_drawn)(void);
+
+void cli_before_message(void (*hide)(void))
+{
+	flockfile(stderr);
+	hide_drawn = hide;
+	funlockfile(stderr);
+}
+
 /* What the user has to know, and on a terminal also what he waits for. */
 static void tell_user(int level, const char *component, const char *message, void *user)
 {
@@ -65,7 +79,11 @@ static void tell_user(int level, const char *component, const char *message, voi
 	if (quiet && level > HOLT_LOG_WARN)
 		return;
 	(void)cli_escape_str(shown, sizeof shown, message);
+	flockfile(stderr);
+	if (hide_drawn)
+		hide_drawn();
 	(void)fprintf(stderr, "holt: %s%s\n", level <= HOLT_LOG_WARN ? "warning: " : "", shown);
+	funlockfile(stderr);
 }
 
 /* $HOLT_LOG asks for the library's log on stderr. */
@@ -104,7 +122,7 @@ static int print_help(void)
 		     "  HOLT_ACCEL  auto (default), kvm or tcg\n"
 		     "  HOLT_LOG    error, warn, info or debug: log to stderr\n\n"
 		     "Example:\n"
-		     "  holt image import ./demo --name demo && holt run demo uname -a\n");
+		     "  holt run alpine:3 uname -a\n");
 	return cli_finish();
 }
 

@@ -100,6 +100,52 @@ static int take_workdir(struct sandbox_args *a, const char *text)
 	return *text == '/' ? 0 : -1;
 }
 
+static int take_config(struct sandbox_args *a, const char *text)
+{
+	a->pool.config = text;
+	return *text ? 0 : -1;
+}
+
+static int take_image(struct sandbox_args *a, const char *text)
+{
+	a->pool.image = text;
+	return *text ? 0 : -1;
+}
+
+static int take_pool(struct sandbox_args *a, const char *text)
+{
+	a->pool.pool = text;
+	return *text ? 0 : -1;
+}
+
+static int take_pull(struct sandbox_args *a, const char *text)
+{
+	a->pool.pull = text;
+	return strcmp(text, "missing") == 0 || strcmp(text, "always") == 0 ||
+			       strcmp(text, "never") == 0
+		       ? 0
+		       : -1;
+}
+
+/* The empty user is a user, too. */
+static int take_for(struct sandbox_args *a, const char *text)
+{
+	a->for_user = text;
+	return 0;
+}
+
+static int take_thread(struct sandbox_args *a, const char *text)
+{
+	a->thread = text;
+	return 0;
+}
+
+static int take_ttl(struct sandbox_args *a, const char *text)
+{
+	return cli_parse_duration_ms(text, &a->ttl_ms) < 0 || a->ttl_ms > HOLT_LEASE_MS_MAX ? -1
+											    : 0;
+}
+
 /* ---- the options ---- */
 
 #define LONG_ONLY 256 /* and the row's number, where there is no letter */
@@ -114,11 +160,14 @@ static const struct row {
 } rows[] = {
 	{SANDBOX_ALL, "all", 'a', 0, NULL, NULL},
 	{SANDBOX_CASE_SENSITIVE, "case-sensitive", 0, HOLT_GREP_CASE_SENSITIVE, NULL, NULL},
+	{SANDBOX_CONFIG, "config", 0, 0, take_config, "a file"},
 	{SANDBOX_DEPTH, "depth", 0, 0, take_depth, "a whole number up to 1000"},
 	{SANDBOX_DIRS, "dirs", 0, HOLT_GLOB_DIRECTORIES, NULL, NULL},
 	{SANDBOX_EXCLUSIVE, "exclusive", 0, HOLT_WRITE_EXCLUSIVE, NULL, NULL},
+	{SANDBOX_FOR, "for", 0, 0, take_for, "a user"},
 	{SANDBOX_FORCE, "force", 'f', HOLT_REMOVE_FORCE, NULL, NULL},
 	{SANDBOX_GLOB, "glob", 0, 0, take_glob, "a pattern"},
+	{SANDBOX_IMAGE, "image", 0, 0, take_image, "an image"},
 	{SANDBOX_JSON, "json", 0, 0, NULL, NULL},
 	{SANDBOX_LINES, "lines", 0, 0, take_lines, "lines such as 2:5, 2:, :5 or 3"},
 	{SANDBOX_LITERAL, "literal", 0, HOLT_GREP_LITERAL, NULL, NULL},
@@ -128,8 +177,13 @@ static const struct row {
 	{SANDBOX_NO_FOLLOW, "no-follow", 'P', HOLT_STAT_NOFOLLOW, NULL, NULL},
 	{SANDBOX_NULL, "null", '0', 0, NULL, NULL},
 	{SANDBOX_PARENTS, "parents", 'p', HOLT_MKDIR_PARENTS, NULL, NULL},
+	{SANDBOX_POOL, "pool", 0, 0, take_pool, "the name of a pool"},
+	{SANDBOX_PULL, "pull", 0, 0, take_pull, "missing, always or never"},
+	{SANDBOX_QUIET, "quiet", 'q', 0, NULL, NULL},
 	{SANDBOX_RECURSIVE, "recursive", 'r', HOLT_REMOVE_RECURSIVE, NULL, NULL},
+	{SANDBOX_THREAD, "thread", 0, 0, take_thread, "a thread"},
 	{SANDBOX_TIMEOUT, "timeout", 0, 0, take_timeout, "a time such as 10, 500ms or 2m"},
+	{SANDBOX_TTL, "ttl", 0, 0, take_ttl, "a time up to 24h such as 10m"},
 	{SANDBOX_USER, "user", 'u', 0, take_user, "a user"},
 	{SANDBOX_USER_DATA, "user-data", 0, 0, take_user_data, "an absolute path"},
 	{SANDBOX_WORKDIR, "workdir", 'w', 0, take_workdir, "an absolute path"},
@@ -187,17 +241,33 @@ static int bad_option(const struct sandbox_args *a, int c, char **argv)
 		" ('--' stands in front of a path or pattern that begins with '-')");
 }
 
+int sandbox_args_check_scope(const struct sandbox_args *a, int failure)
+{
+	if (!a->for_user != !a->thread)
+		return cli_usage(failure, a->verb, "--for USER and --thread T belong together");
+	if ((a->pool.image || a->pool.pull) && !a->for_user)
+		return cli_usage(failure, a->verb, "--%s is for --for USER --thread T",
+			a->pool.image ? "image" : "pull");
+	return CLI_OK;
+}
+
 static int take_words(struct sandbox_args *a, const struct sandbox_verb *verb, int n, char **words)
 {
-	int wanted = 1;
+	const char *names = verb->words;
+	int wanted = *names != 0;
 
+	if (a->for_user)
+		names = strchr(names, ' ') ? strchr(names, ' ') + 1 : "";
 	for (const char *p = verb->words; (p = strchr(p, ' ')); p++)
 		wanted++;
+	wanted -= a->for_user && wanted;
 	if (n != wanted)
-		return cli_usage(CLI_USAGE, a->verb, "takes %s", verb->words);
-	a->box = words[0];
-	for (int i = 1; i < n; i++)
-		a->words[i - 1] = words[i];
+		return cli_usage(CLI_USAGE, a->verb, "takes %s%s", *names ? names : "no argument",
+			a->for_user && *verb->words ? " behind --for and --thread" : "");
+	if (n > 0 && !a->for_user)
+		a->box = *words++, n--;
+	for (int i = 0; i < n; i++)
+		a->words[i] = words[i];
 	return CLI_OK;
 }
 
@@ -215,5 +285,7 @@ int sandbox_args_parse(
 
 		status = row ? take_option(a, row) : bad_option(a, c, argv);
 	}
+	if (!status)
+		status = sandbox_args_check_scope(a, CLI_USAGE);
 	return status ? status : take_words(a, verb, argc - optind, argv + optind);
 }

@@ -5,6 +5,7 @@
  */
 #include "exec_args.h"
 #include "guest_stream.h"
+#include "pull_view.h"
 #include "sandbox_verbs.h"
 
 #include <errno.h>
@@ -18,7 +19,16 @@ static struct {
 	int errnum; /* why an output stream failed, or 0 */
 } job = {.exec = {.foreground = {.verb = "sandbox exec"}, .exec = HOLT_EXEC_OPTIONS_INIT}};
 
-enum { OPT_TEXT = OPT_OF_VERB, OPT_JSON };
+enum {
+	OPT_TEXT = OPT_OF_VERB,
+	OPT_JSON,
+	OPT_CONFIG,
+	OPT_FOR,
+	OPT_IMAGE,
+	OPT_POOL,
+	OPT_PULL,
+	OPT_THREAD
+};
 
 /* ---- the command line ---- */
 
@@ -30,6 +40,27 @@ static int usage(const char *text)
 static int take_option(struct sandbox_args *a, int c, char **argv)
 {
 	switch (c) {
+	case OPT_CONFIG:
+		a->pool.config = optarg;
+		return CLI_OK;
+	case OPT_FOR:
+		a->for_user = optarg;
+		return CLI_OK;
+	case OPT_IMAGE:
+		a->pool.image = optarg;
+		return CLI_OK;
+	case OPT_POOL:
+		a->pool.pool = optarg;
+		return CLI_OK;
+	case OPT_PULL:
+		a->pool.pull = optarg;
+		return pull_view_policy(optarg, &(int32_t){0}) < 0
+			       ? exec_args_bad(&job.exec,
+					 "--pull is not missing, always or never:", optarg)
+			       : CLI_OK;
+	case OPT_THREAD:
+		a->thread = optarg;
+		return CLI_OK;
 	case OPT_TEXT:
 		job.text = 1;
 		return CLI_OK;
@@ -46,17 +77,19 @@ static int take_option(struct sandbox_args *a, int c, char **argv)
 	}
 }
 
-/* BOX [--] COMMAND, where the command is one word. */
+/* BOX [--] COMMAND, where the command is one word; without BOX for a user's thread. */
 static int take_words(struct sandbox_args *a, int n, char **words)
 {
-	if (n == 0)
+	if (n == 0 && !a->for_user)
 		return usage("no BOX given");
-	a->box = *words++;
-	n--;
-	if (n > 0 && strcmp(*words, "--") == 0) {
+	if (!a->for_user) {
+		a->box = *words++;
+		n--;
+	}
+	if (n > 0 && !a->for_user && strcmp(*words, "--") == 0) {
 		words++;
 		n--;
-	} else if (n > 0 && **words == '-') {
+	} else if (n > 0 && !a->for_user && **words == '-') {
 		return usage("options stand in front of BOX, and '--' in front of a COMMAND that "
 			     "begins with '-'");
 	}
@@ -70,9 +103,14 @@ static int take_words(struct sandbox_args *a, int n, char **words)
 
 static int parse(struct sandbox_args *a, int argc, char **argv)
 {
-	static const struct option options[] = {{"env", required_argument, NULL, 'e'},
+	static const struct option options[] = {{"config", required_argument, NULL, OPT_CONFIG},
+		{"env", required_argument, NULL, 'e'},
 		{"env-file", required_argument, NULL, OPT_ENV_FILE},
-		{"json", no_argument, NULL, OPT_JSON}, {"text", no_argument, NULL, OPT_TEXT},
+		{"for", required_argument, NULL, OPT_FOR},
+		{"image", required_argument, NULL, OPT_IMAGE},
+		{"json", no_argument, NULL, OPT_JSON}, {"pool", required_argument, NULL, OPT_POOL},
+		{"pull", required_argument, NULL, OPT_PULL}, {"text", no_argument, NULL, OPT_TEXT},
+		{"thread", required_argument, NULL, OPT_THREAD},
 		{"timeout", required_argument, NULL, OPT_TIMEOUT},
 		{"user", required_argument, NULL, 'u'}, {"workdir", required_argument, NULL, 'w'},
 		{0}};
@@ -83,6 +121,8 @@ static int parse(struct sandbox_args *a, int argc, char **argv)
 		status = take_option(a, c, argv);
 	if (!status && job.text && job.json)
 		status = usage("--text and --json cannot be had both");
+	if (!status)
+		status = sandbox_args_check_scope(a, CLI_RUN_FAILED);
 	if (!status)
 		status = take_words(a, argc - optind, argv + optind);
 	if (!status)

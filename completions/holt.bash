@@ -32,12 +32,13 @@ _holt_flags() {
 	kill) echo "| -s --signal" ;;
 	logs) echo "-f --follow -t --timestamps | -n --tail" ;;
 	prune | rm) echo "-f --force |" ;;
+	pull) echo "--insecure --json --password-stdin -q --quiet | --ca-file --creds --platform" ;;
 	ps) echo "-a --all --json --names --no-trunc -q --quiet |" ;;
 	restart) echo "--no-template | -t --timeout" ;;
 	run)
-		echo "-d --detach -i --interactive --no-template --rm -t --tty | --cpus --disk --entrypoint -e --env \
-			--env-file --hostname --log-size -m --memory --name --pids-limit \
-			--replay-size --stop-signal --stop-timeout --timeout -u --user -w --workdir"
+		echo "-d --detach -i --interactive --no-template -q --quiet --rm -t --tty | --allow --cpus --disk --entrypoint -e --env \
+			--env-file --hostname --log-size -m --memory --name --network -p --publish \
+			--pids-limit --pull --replay-size --stop-signal --stop-timeout --timeout -u --user -w --workdir"
 		;;
 	start) echo "--no-template |" ;;
 	stats) echo "--json --no-stream |" ;;
@@ -54,9 +55,14 @@ _holt_in() {
 # The value of an option.
 _holt_value() {
 	case $1 in
+	--ca-file | --config) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	-e | --env) mapfile -t COMPREPLY < <(compgen -v -- "$2") ;;
 	--env-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--image) _holt_words "$(_holt_images)" "$2" ;;
 	-m | --memory) _holt_words "256m 512m 1g 2g 4g" "$2" ;;
+	--network) _holt_words "allowlist isolated none open" "$2" ;;
+	--platform) _holt_words "linux/amd64" "$2" ;;
+	--pull) _holt_words "always missing never" "$2" ;;
 	-s | --signal | --stop-signal) _holt_words "HUP INT QUIT KILL USR1 USR2 TERM" "$2" ;;
 	esac
 }
@@ -96,6 +102,7 @@ _holt_verb() {
 	fi
 	case $verb:$current in
 	*:-*) _holt_words "${flags/|/} -h --help" "$current" ;;
+	pull:*) ((n > 0)) || _holt_words "$(_holt_images)" "$current" ;;
 	run:*) _holt_words "$(_holt_images)" "$current" ;;
 	exec:* | kill:* | pause:* | stats:* | stop:* | unpause:*)
 		_holt_words "$(_holt_boxes)" "$current"
@@ -103,6 +110,7 @@ _holt_verb() {
 	inspect:* | restart:* | rm:* | start:* | wait:*)
 		_holt_words "$(_holt_boxes -a)" "$current"
 		;;
+	port:*) ((n > 0)) || _holt_words "$(_holt_boxes)" "$current" ;;
 	logs:* | rename:*) ((n > 0)) || _holt_words "$(_holt_boxes -a)" "$current" ;;
 	cp:*) _holt_place "$current" "$previous" ;;
 	esac
@@ -111,24 +119,59 @@ _holt_verb() {
 # The verbs of a verb.
 _holt_subverbs() {
 	case $1 in
-	image) echo "import inspect ls rm" ;;
-	sandbox) echo "append download exec glob grep ls mkdir mv read rm stat update write" ;;
+	config) echo "check" ;;
+	image) echo "export history import inspect ls prune pull rm tag" ;;
+	sandbox)
+		echo "acquire append download exec glob grep ls mkdir mv ps read release rm stat stats \
+			update write"
+		;;
+	system) echo "df" ;;
 	template) echo "build ls prune rm spares" ;;
 	esac
 }
 
+_holt_system() {
+	if ((COMP_CWORD == 2)); then
+		_holt_words "$(_holt_subverbs system) --help" "$1"
+	elif [[ $1 == -* ]]; then
+		_holt_words "--json --help" "$1"
+	fi
+}
+
+_holt_config() {
+	local current=$1
+	if ((COMP_CWORD == 2)); then
+		_holt_words "$(_holt_subverbs config) --help" "$current"
+	elif [[ $current == -* ]]; then
+		_holt_words "--json --help" "$current"
+	else
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+	fi
+}
+
 _holt_image() {
-	local current=$1 previous=$2
+	local current=$1 previous=$2 flags
 	if ((COMP_CWORD == 2)); then
 		_holt_words "$(_holt_subverbs image) --help" "$current"
 		return
 	fi
 	case ${COMP_WORDS[2]}:$previous:$current in
+	export:-o:* | export:--output:*) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
+	export:*:-*) _holt_words "-o --output --help" "$current" ;;
+	history:*:-*) _holt_words "--json --no-trunc --help" "$current" ;;
 	import:-n:* | import:--name:*) ;;
 	import:*:-*) _holt_words "-n --name --json -q --quiet --help" "$current" ;;
 	import:*) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
 	ls:*:-*) _holt_words "--json -q --quiet --help" "$current" ;;
-	inspect:* | rm:*) _holt_words "$(_holt_images)" "$current" ;;
+	pull:--ca-file:* | pull:--platform:*) _holt_value "$previous" "$current" ;;
+	pull:--creds:*) ;;
+	pull:*:-*)
+		flags=$(_holt_flags pull)
+		_holt_words "${flags/|/} --help" "$current"
+		;;
+	prune:--max:*) ;;
+	prune:*:-*) _holt_words "-a --all --dry-run -f --force --json --max --help" "$current" ;;
+	export:* | history:* | inspect:* | pull:* | rm:* | tag:*) _holt_words "$(_holt_images)" "$current" ;;
 	esac
 }
 
@@ -140,21 +183,24 @@ _holt_template() {
 	fi
 	case ${COMP_WORDS[2]}:$previous:$current in
 	build:-m:* | build:--memory:*) _holt_value -m "$current" ;;
+	build:--pull:* | spares:--pull:*) _holt_value --pull "$current" ;;
 	build:--cpus:* | build:--disk:* | prune:--max:*) ;;
-	build:*:-*) _holt_words "--bare --cpus --disk -m --memory -q --quiet --help" "$current" ;;
+	build:*:-*) _holt_words "--bare --cpus --disk -m --memory --pull -q --quiet --help" "$current" ;;
 	build:*) _holt_words "$(_holt_images)" "$current" ;;
 	ls:*:-*) _holt_words "--json -q --quiet --help" "$current" ;;
 	prune:*:-*) _holt_words "--max --help" "$current" ;;
 	rm:*) _holt_words "$(_holt_images) $(_holt_templates)" "$current" ;;
-	spares:*:-*) _holt_words "-q --quiet --help" "$current" ;;
+	spares:*:-*) _holt_words "--pull -q --quiet --help" "$current" ;;
 	spares:*) ((COMP_CWORD > 3)) || _holt_words "$(_holt_images)" "$current" ;;
 	esac
 }
 
 # Its options without a value, then, behind a '|', those with one.
 _holt_sandbox_flags() {
-	local all="--timeout -u --user -w --workdir"
+	local pool="--config --pool" scope="--config --for --image --pool --pull --thread"
+	local all="--timeout -u --user -w --workdir $scope"
 	case $1 in
+	acquire) echo "--json | --timeout --ttl $scope" ;;
 	append | update | write) echo "--exclusive | $all" ;;
 	download) echo "| --user-data $all" ;;
 	exec) echo "--json --text | -e --env --env-file $all" ;;
@@ -163,14 +209,17 @@ _holt_sandbox_flags() {
 	ls) echo "-a --all --json -0 --null | --depth --max-entries $all" ;;
 	mkdir) echo "-p --parents | $all" ;;
 	mv) echo "-n --no-clobber | $all" ;;
+	ps) echo "--json -q --quiet | $pool" ;;
 	read) echo "| --lines $all" ;;
+	release) echo "| --for --thread $pool" ;;
 	rm) echo "-f --force -r --recursive | $all" ;;
 	stat) echo "--json -P --no-follow | $all" ;;
+	stats) echo "--json | $pool" ;;
 	*) echo "|" ;;
 	esac
 }
 
-# Paths are the box's own business.
+# Paths are the box's own business, and where the thread's sandbox is meant there is no box.
 _holt_sandbox() {
 	local current=$1 previous=$2 flags n
 	if ((COMP_CWORD == 2)); then
@@ -185,23 +234,29 @@ _holt_sandbox() {
 		_holt_value "$previous" "$current"
 	elif [[ $current == -* ]]; then
 		_holt_words "${flags/|/} -h --help" "$current"
-	elif ((n == 0)); then
-		_holt_words "$(_holt_boxes)" "$current"
+	elif ((n == 0)) && [[ " ${COMP_WORDS[*]} " != *" --for "* ]]; then
+		case ${COMP_WORDS[2]} in
+		acquire | ps | stats) ;;
+		release) _holt_words "$("${COMP_WORDS[0]}" sandbox ps -q 2>/dev/null)" "$current" ;;
+		*) _holt_words "$(_holt_boxes)" "$current" ;;
+		esac
 	fi
 }
 
 _holt() {
 	local current=$2 previous=$3
-	local verbs="cp doctor events exec help image inspect kill logs pause prune ps rename \
-		restart rm run sandbox start stats stop template unpause version wait"
+	local verbs="config cp doctor events exec help image inspect kill logs pause port prune ps pull rename \
+		restart rm run sandbox start stats stop system template unpause version wait"
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		_holt_words "$verbs --help --version" "$current"
 		return
 	fi
 	case ${COMP_WORDS[1]} in
+	config) _holt_config "$current" ;;
 	image) _holt_image "$current" "$previous" ;;
 	sandbox) _holt_sandbox "$current" "$previous" ;;
+	system) _holt_system "$current" ;;
 	template) _holt_template "$current" "$previous" ;;
 	help)
 		case $COMP_CWORD in

@@ -3,7 +3,9 @@
 
 #include "boot.h"
 #include "op_box.h"
+#include "op_directories.h"
 #include "op_exec.h"
+#include "op_network.h"
 #include "op_park.h"
 #include "op_sys.h"
 
@@ -208,6 +210,7 @@ static void say_hello(struct agent *a)
 				.hello = {.magic = WIRE_MAGIC,
 					.version = WIRE_VERSION,
 					.oldest = WIRE_OLDEST,
+					.features = WIRE_FEATURE_NETWORK,
 					.build = agent_bytes(AGENT_BUILD)},
 			});
 }
@@ -265,6 +268,12 @@ static void dispatch(struct agent *a, const struct wire_msg *msg)
 		break;
 	case WIRE_OP_park:
 		park_machine(a, msg->stream);
+		break;
+	case WIRE_OP_directories:
+		directories_make(a, msg);
+		break;
+	case WIRE_OP_network:
+		network_set(a, msg);
 		break;
 	case WIRE_OP_stats:
 		box_stats(a, msg->stream);

@@ -20,6 +20,10 @@
  * Execs as a whole get less memory than there is: when they run out, the kernel looks for a victim
  * among them, and RESERVE_MIN to RESERVE_MAX are left for the agent and the kernel. The victim is
  * the largest process, and with it its whole exec (memory.oom.group).
+ *
+ * It has to be this limit that they reach, and not the end of the machine's memory. There the
+ * kernel looks for victims as long as a page is missing, also while the files of the last one are
+ * still being freed, and where it finds no other one, it panics.
  */
 
 #define KILL_ROUNDS  32 /* where the kernel has no cgroup.kill (before 5.14) */
@@ -97,7 +101,8 @@ void cgroup_keep_reserve(int parent_fd, uint64_t available)
 
 	reserve = reserve < RESERVE_MIN ? RESERVE_MIN : reserve;
 	reserve = reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
-	if (available > 2 * reserve)
+	reserve = reserve > available / 2 ? available / 2 : reserve;
+	if (available > 0)
 		(void)write_number(parent_fd, "memory.max", available - reserve);
 }
 

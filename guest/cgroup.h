@@ -12,7 +12,8 @@
 
 /* Make the parent of all on a mounted cgroup2; a directory descriptor or -errno. */
 int cgroup_init(const char *mount);
-/* Keep a part of the memory that is @available now, in bytes, away from them. */
+/* Keep a part of the memory that can be used now, @available bytes, away from them; at most half.
+ */
 void cgroup_keep_reserve(int parent_fd, uint64_t available);
 /* Do ahead the most of cgroup_make, which takes 20 ms in a machine that never did it. */
 void cgroup_make_ahead(int parent_fd, uint32_t serial);

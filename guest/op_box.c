@@ -147,9 +147,9 @@ static uint64_t meminfo_value(const char *text, const char *key)
 	return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-void box_memory(uint64_t *ret_total, uint64_t *ret_available)
+void box_memory(uint64_t *ret_total, uint64_t *ret_free, uint64_t *ret_available)
 {
-	char text[512]; /* both are among the first three lines */
+	char text[512]; /* they are the first three lines */
 	const int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
 
@@ -157,16 +157,18 @@ void box_memory(uint64_t *ret_total, uint64_t *ret_available)
 		(void)close(fd);
 	text[n > 0 ? n : 0] = 0;
 	*ret_total = meminfo_value(text, "MemTotal:");
+	*ret_free = meminfo_value(text, "MemFree:");
 	*ret_available = meminfo_value(text, "MemAvailable:");
 }
 
 void box_stats(struct agent *a, uint32_t stream)
 {
 	struct wire_stats_reply r = {.uptime_us = agent_now_us(), .execs = a->n_execs};
+	uint64_t unused = 0;
 	uint64_t available = 0;
 	struct statfs fs;
 
-	box_memory(&r.memory_total, &available);
+	box_memory(&r.memory_total, &unused, &available);
 	r.memory_used = r.memory_total > available ? r.memory_total - available : 0;
 	if (a->disk_fd >= 0 && fstatfs(a->disk_fd, &fs) == 0) {
 		r.disk_total = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;

@@ -11,7 +11,8 @@ void box_freeze_turn(struct agent *a, uint64_t now_us);
 void box_thaw(struct agent *a);
 
 void box_stats(struct agent *a, uint32_t stream);
-/* In bytes; 0 if it cannot be known. */
-void box_memory(uint64_t *ret_total, uint64_t *ret_available);
+/* In bytes; 0 if it cannot be known. What is free is used for nothing, what is available could be
+ * had by giving up caches. */
+void box_memory(uint64_t *ret_total, uint64_t *ret_free, uint64_t *ret_available);
 
 #endif

@@ -2,8 +2,9 @@
 #include "op_park.h"
 
 #include "exec_child.h"
+#include "exec_user.h"
 #include "guest_proc.h"
-#include "identity.h"
+#include "clone_identity.h"
 #include "op_exec.h"
 #include "op_sys.h"
 
@@ -53,8 +54,13 @@ static void run_shell(bool fake)
 	static char line[] = ":";
 	char *const argv[] = {name, option, line, NULL};
 	char *const env[] = {NULL};
+	static struct exec_user unused; /* it is large */
+	const struct wire_bytes nobody = {0};
+	struct agent_fail f;
 
 	exec_child_settle(fake);
+	/* Every exec reads these files first. */
+	(void)exec_user_find(&nobody, &unused, &f);
 	(void)execve("/bin/sh", argv, env);
 	_exit(127);
 }

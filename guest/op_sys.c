@@ -4,7 +4,7 @@
 #include "cgroup.h"
 #include "guest_mem.h"
 #include "guest_proc.h"
-#include "identity.h"
+#include "clone_identity.h"
 #include "mount.h"
 #include "op_box.h"
 #include "op_exec.h"
@@ -73,19 +73,44 @@ static void put_setting(const char *path, const char *text)
 	(void)close(fd);
 }
 
+static uint64_t get_setting(const char *path)
+{
+	char text[32];
+	const int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+	if (fd >= 0)
+		(void)close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return strtoull(text, NULL, 10);
+}
+
 /* When memory runs out, a kernel with its old page reclaim may read the same few file pages again
  * and again for minutes before it kills anything (seen in 4 of 6 machines of 512 MiB). The newer
  * one can be told to kill as soon as it cannot keep pages for half a second. Kernels without it
- * (before 6.1) stay as they are. */
-static void settle_memory(const struct agent *a)
+ * (before 6.1) stay as they are.
+ *
+ * That rule holds whenever pages are reclaimed in the background, and a kernel also does so where
+ * memory is only cut into pieces ("boost"). It then kills with plenty left, so this is off. */
+static void settle_memory(void)
 {
-	uint64_t total = 0;
-	uint64_t available = 0;
-
 	put_setting("/sys/kernel/mm/lru_gen/min_ttl_ms", "500");
 	put_setting("/sys/kernel/mm/lru_gen/enabled", "y");
-	box_memory(&total, &available);
-	cgroup_keep_reserve(a->cgroup_fd, available);
+	put_setting("/proc/sys/vm/watermark_boost_factor", "0");
+}
+
+/* Execs get of what is free now, when the kernel has mounted all. What else is called available
+ * are caches of the kernel that need not give way, and with fewer free than its high watermark (3/2
+ * of min_free_kbytes) it reclaims in the background and kills. */
+static void limit_execs(const struct agent *a)
+{
+	const uint64_t high = get_setting("/proc/sys/vm/min_free_kbytes") * 1024 * 3 / 2;
+	uint64_t total = 0;
+	uint64_t unused = 0;
+	uint64_t available = 0;
+
+	box_memory(&total, &unused, &available);
+	cgroup_keep_reserve(a->cgroup_fd, unused > high ? unused - high : unused);
 }
 
 int sys_mount_image(struct agent *a, struct agent_fail *f)
@@ -97,7 +122,7 @@ int sys_mount_image(struct agent *a, struct agent_fail *f)
 		return rc;
 	a->mounts = AGENT_MOUNTED_IMAGE;
 	start_loopback(a);
-	settle_memory(a);
+	settle_memory();
 	return 0;
 }
 
@@ -115,9 +140,11 @@ static int mount_all(struct agent *a, struct agent_fail *f)
 	if (rc < 0 || a->mounts == AGENT_MOUNTED_DISK)
 		return rc;
 	rc = mount_disk(a, f);
-	if (rc == 0)
-		a->mounts = AGENT_MOUNTED_DISK;
-	return rc;
+	if (rc < 0)
+		return rc;
+	a->mounts = AGENT_MOUNTED_DISK;
+	limit_execs(a);
+	return 0;
 }
 
 void sys_prepare(struct agent *a)

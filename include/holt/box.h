@@ -43,6 +43,8 @@ struct holt_exec_options; /* exec.h */
 #define HOLT_STOP_GRACE_MS_DEFAULT   10000u
 #define HOLT_NO_GRACE                UINT64_MAX /* a grace of nothing, where 0 is the default */
 #define HOLT_NAME_LEN_MAX            63u
+#define HOLT_ALLOW_MAX               256u
+#define HOLT_PUBLISH_MAX             64u
 
 enum holt_box_flags {
 	HOLT_BOX_KEEP = 1 << 0 /* stays, stopped, after its end, until holt_box_remove */
@@ -63,11 +65,21 @@ typedef struct holt_box_options {
 	uint64_t log_bytes; /* newest output of the program that is kept; 0: 10 MiB */
 	int32_t stop_signal; /* 1 to 64; 0: the image's StopSignal, else SIGTERM */
 	uint64_t stop_grace_ms; /* up to 1 hour; 0: 10,000; HOLT_NO_GRACE */
+	const char *network; /* "open": everything but the host itself; "allowlist": of that, what
+				@allow lists; "isolated", or "none": nothing; NULL: "allowlist" with
+				entries in @allow, else "open" */
+	const char *const *allow; /* NULL-terminated; HOST[:PORT], *.DOMAIN[:PORT] (every name below
+				     it), ADDRESS[:PORT], [IPV6][:PORT] or CIDR[:PORT], at most
+				     HOLT_ALLOW_MAX; without a port all are meant; NULL: none */
+	const char *const *publish; /* NULL-terminated; [ADDRESS:]HOST:GUEST[/tcp|/udp], at most
+				       HOLT_PUBLISH_MAX: the host's port HOST leads to the box's
+				       port GUEST; without an address on 127.0.0.1; with HOST 0 any
+				       port that is free, see holt_box_ports; NULL: none */
 } holt_box_options;
 
-#define HOLT_BOX_OPTIONS_INIT                                                   \
-	{                                                                       \
-		sizeof(holt_box_options), 0, 0, 0, NULL, NULL, 0, NULL, 0, 0, 0 \
+#define HOLT_BOX_OPTIONS_INIT                                                                     \
+	{                                                                                         \
+		sizeof(holt_box_options), 0, 0, 0, NULL, NULL, 0, NULL, 0, 0, 0, NULL, NULL, NULL \
 	}
 
 enum holt_start_flags {
@@ -164,15 +176,16 @@ typedef struct holt_box_stats {
 /**
  * holt_box_create - make a box from an image, without starting it.
  * @home: an open home; must not be NULL.
- * @image: reference of an image in the store; must not be NULL.
+ * @image: reference of an image in the store, see holt_image_pull; must not be NULL.
  * @options: may be NULL for the defaults.
  * @ret: receives a handle of the box; must not be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.
  *
  * A box that is not started through this handle, and has no HOLT_BOX_KEEP, goes with the handle.
  *
- * Returns: 0; -HOLT_EINVALID for a value out of range; -HOLT_ENOT_FOUND for an unknown image;
- * -HOLT_EEXISTS for a name in use; -HOLT_ELIMIT (disk full), -HOLT_EDENIED, -HOLT_EBUSY, -HOLT_EIO,
+ * Returns: 0; -HOLT_EINVALID for a value out of range, with an entry of a list as the error's
+ * object; -HOLT_ENOT_FOUND for an unknown image; -HOLT_EEXISTS for a name in use; -HOLT_ELIMIT
+ * (disk full, or lists of more than 40 KiB), -HOLT_EDENIED, -HOLT_EBUSY, -HOLT_EIO,
  * -HOLT_ENO_MEMORY.
  * Ownership: the caller closes *@ret with holt_box_close, before the home.
  * Threads: any thread.
@@ -300,6 +313,21 @@ HOLT_API int holt_box_get_info(holt_box *box, holt_box_info *ret);
  * Since: 0.1
  */
 HOLT_API int holt_box_json(holt_box *box, const char **ret, holt_error **reterr);
+
+/**
+ * holt_box_ports - tell the published ports of a box that runs, as they are bound.
+ * @box: a box; must not be NULL.
+ * @ret: receives a NULL-terminated list of texts such as "127.0.0.1:8080:80/tcp", in the order of
+ * the options, empty for a box that has none or does not run; must not be NULL.
+ * @reterr: receives the error; may be NULL, must point to NULL.
+ *
+ * Returns: 0; -HOLT_ENO_MEMORY.
+ * Ownership: borrowed until the next call with @box or its close.
+ * Threads: one thread at a time per box.
+ * Blocks: for reading a small file; never for the box or its keeper.
+ * Since: 0.1
+ */
+HOLT_API int holt_box_ports(holt_box *box, const char *const **ret, holt_error **reterr);
 
 /**
  * holt_box_state_name - name a state.

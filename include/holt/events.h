@@ -7,8 +7,10 @@
  * kept in the home (1 to 2 MiB of them), so that a listener may begin in the past.
  *
  * An event is one JSON object: "time" (RFC 3339, UTC, nanoseconds), "type" ("box"), "action"
- * (create, start, die, stop, kill, oom, pause, unpause, rename, destroy), "id", and where they make
- * sense "name", "image", "exit_code", "reason", "signal", "old_name".
+ * (create, start, die, stop, kill, oom, pause, unpause, rename, acquire, release, discard,
+ * destroy), "id", and where they make sense "name", "image", "exit_code", "reason", "signal",
+ * "old_name", "holder", "label", "trace". A box of a pool that ends since nobody used it has the
+ * reason "idle_timeout"; "discard" says why a provider ends one, before it does.
  */
 
 #include "home.h"

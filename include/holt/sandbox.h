@@ -142,7 +142,8 @@ HOLT_API void holt_sandbox_close(holt_sandbox *sandbox);
 
 /**
  * holt_sandbox_free - close and forget a sandbox.
- * @sandbox: a sandbox, or NULL.
+ * @sandbox: a sandbox, or NULL. One of holt_provider_get has several owners: the last one closes
+ * it.
  *
  * Returns: nothing.
  * Ownership: consumes @sandbox.

@@ -5,8 +5,8 @@
 /*
  * Templates: machines that were booted once from an image and saved before any program ran. A box
  * of the same image and shape begins as a copy of one instead of booting. The first start of a box
- * of the default shape (512 MiB, 1 processor, 10 GiB of disk) makes the template by itself; for
- * other shapes it has to be asked for.
+ * of the default shape (512 MiB, 1 processor, 10 GiB of disk), or of a provider's pool, makes the
+ * template by itself; for other shapes it has to be asked for.
  *
  * A template holds an image only, nothing of any user. It may be removed at any time: boxes that
  * were made from it are not disturbed, and the next one makes it again.
@@ -69,7 +69,7 @@ typedef struct holt_template_info {
 /**
  * holt_template_build - make the template of an image, if it is not there.
  * @home: an open home; must not be NULL.
- * @image: reference of an image in the store; must not be NULL.
+ * @image: reference of an image in the store, see holt_image_pull; must not be NULL.
  * @options: shape and kind; may be NULL for the defaults.
  * @ret: receives the template; may be NULL.
  * @reterr: receives the error; may be NULL, must point to NULL.

@@ -8,6 +8,7 @@
 #include "api/options.h"
 #include "box/box_log.h"
 #include "box/lifecycle.h"
+#include "box/network_wish.h"
 #include "base/mem.h"
 #include "base/banned.h"
 
@@ -63,12 +64,15 @@ HOLT_API int holt_box_create(holt_home *home, const char *image, const holt_box_
 {
 	holt_box_options o;
 	struct exec_wish program = {0};
+	struct net_spec network = {0};
 
 	if (!home || !image || !ret)
 		return api_null(!home ? "home" : !image ? "image" : "ret", reterr);
 	int r = options_read(&o, sizeof o, sizeof o, options, "holt_box_options", reterr);
 	if (r == 0)
 		r = check_options(&o, reterr);
+	if (r == 0)
+		r = network_wish_read(o.network, o.allow, o.publish, &network, reterr);
 	if (r == 0 && o.program)
 		r = exec_wish_read(o.program, &program, reterr);
 	if (r < 0) {
@@ -85,7 +89,8 @@ HOLT_API int holt_box_create(holt_home *home, const char *image, const holt_box_
 		.stop_signal = (uint32_t)o.stop_signal,
 		.stop_grace_ms = o.stop_grace_ms,
 		.program = o.program ? &program.wish : NULL,
-		.program_limits = &program.limits};
+		.program_limits = &program.limits,
+		.network = network};
 	return box_create(home, image, &wish, ret, reterr);
 }
 
@@ -182,6 +187,13 @@ HOLT_API int holt_box_json(holt_box *box, const char **ret, holt_error **reterr)
 	if (!box || !ret)
 		return api_null(box ? "ret" : "box", reterr);
 	return box_json(box, ret, reterr);
+}
+
+HOLT_API int holt_box_ports(holt_box *box, const char *const **ret, holt_error **reterr)
+{
+	if (!box || !ret)
+		return api_null(box ? "ret" : "box", reterr);
+	return box_ports(box, ret, reterr);
 }
 
 HOLT_API int holt_box_start(holt_box *box, const holt_start_options *options,

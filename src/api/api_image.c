@@ -3,21 +3,25 @@
 
 #include <time.h>
 
+#include "api/image_wrap.h"
 #include "api/options.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/cancel.h"
 #include "box/box_home.h"
+#include "box/image_space.h"
 #include "box/template_image.h"
+#include "image/export.h"
 #include "image/images.h"
 #include "base/banned.h"
 
 struct holt_image {
 	struct image *image;
-	char *json; /* made when first asked for */
+	char *json; /* made when first asked for, as is the next */
+	char *history;
 };
 
-static holt_image *wrap(struct image *image)
+holt_image *api_image_wrap(struct image *image)
 {
 	holt_image *img = mem_zalloc(sizeof *img);
 
@@ -49,11 +53,12 @@ HOLT_API int holt_image_import(holt_home *home, const char *path,
 		err_object(reterr, path);
 		return r;
 	}
+	image_space_keep_budget(home, image->digest);
 	if (!ret) {
 		image_free(image);
 		return 0;
 	}
-	*ret = wrap(image);
+	*ret = api_image_wrap(image);
 	return *ret ? 0 : err_nomem(reterr);
 }
 
@@ -69,7 +74,7 @@ HOLT_API int holt_image_get(holt_home *home, const char *ref, holt_image **ret, 
 		err_object(reterr, ref);
 		return r;
 	}
-	holt_image *img = wrap(image);
+	holt_image *img = api_image_wrap(image);
 	if (!img)
 		return err_nomem(reterr);
 	*ret = img;
@@ -91,7 +96,7 @@ HOLT_API int holt_image_list(
 	}
 	holt_image **images = n ? mem_array(n, sizeof *images) : NULL;
 	for (size_t i = 0; images && i < n; i++) {
-		images[i] = wrap(list[i]);
+		images[i] = api_image_wrap(list[i]);
 		list[i] = NULL;
 		if (!images[i]) {
 			holt_image_list_free(images, n);
@@ -104,6 +109,56 @@ HOLT_API int holt_image_list(
 	*ret = images;
 	*ret_count = n;
 	return 0;
+}
+
+HOLT_API int holt_image_tag(holt_home *home, const char *ref, const char *name, holt_error **reterr)
+{
+	if (!home || !ref || !name)
+		return api_null(!home ? "home" : !ref ? "ref" : "name", reterr);
+	return image_tag(home->images, ref, name, reterr);
+}
+
+HOLT_API int holt_image_history(
+	holt_home *home, holt_image *image, const char **ret, holt_error **reterr)
+{
+	if (!home || !image || !ret)
+		return api_null(!home ? "home" : !image ? "image" : "ret", reterr);
+	const int r = image->history ? 0
+				     : image_history(home->images, image->image->digest,
+					       &image->history, reterr);
+	if (r == 0)
+		*ret = image->history;
+	return r;
+}
+
+HOLT_API int holt_image_prune(holt_home *home, const holt_image_prune_options *options,
+	uint64_t *ret_bytes, holt_error **reterr)
+{
+	static const uint32_t known = HOLT_IMAGE_PRUNE_ALL | HOLT_IMAGE_PRUNE_DRY_RUN;
+	holt_image_prune_options o;
+
+	if (!home)
+		return api_null("home", reterr);
+	const int r = options_read(
+		&o, sizeof o, sizeof o, options, "holt_image_prune_options", reterr);
+	if (r < 0)
+		return r;
+	if (o.flags & ~known)
+		return err_make(reterr, HOLT_EINVALID, "there is no such flag of a prune");
+	const struct image_prune_wish w = {.all = o.flags & HOLT_IMAGE_PRUNE_ALL,
+		.dry_run = o.flags & HOLT_IMAGE_PRUNE_DRY_RUN,
+		.max_bytes = o.max_bytes ? o.max_bytes : UINT64_MAX,
+		.gone = o.removed,
+		.user = o.user};
+	return image_space_prune(home, &w, ret_bytes, reterr);
+}
+
+HOLT_API int holt_image_export(
+	holt_home *home, const char *ref, int fd, holt_cancel *cancel, holt_error **reterr)
+{
+	if (!home || !ref)
+		return api_null(home ? "ref" : "home", reterr);
+	return image_export(home->images, ref, fd, cancel_flag(cancel), reterr);
 }
 
 HOLT_API int holt_image_remove(holt_home *home, const char *ref, holt_error **reterr)
@@ -180,6 +235,7 @@ HOLT_API void holt_image_free(holt_image *image)
 		return;
 	image_free(image->image);
 	mem_free(image->json);
+	mem_free(image->history);
 	mem_free(image);
 }
 

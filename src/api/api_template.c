@@ -204,7 +204,7 @@ HOLT_API int holt_template_spares(
 	int r = api_check_range("number of spares", n, 0, HOLT_TEMPLATE_SPARES_MAX, reterr);
 
 	if (r == 0)
-		r = template_image_spares(home, image, n, reterr);
+		r = template_image_spares(home, image, NULL, n, reterr);
 	if (r < 0) {
 		err_stage(reterr, "spare");
 		err_object(reterr, image);

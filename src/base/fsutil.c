@@ -77,29 +77,26 @@ int fs_publish(int olddir, const char *oldname, int newdir, const char *newname)
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
-/* A file that has no name yet, so that kill -9 leaves nothing; with one (@temp) where the file
- * system cannot do that. */
-static int open_nameless(
-	int dirfd, const char *name, const char *temp, mode_t mode, bool *ret_named)
+int fs_open_nameless(int dirfd, const char *name, const char *temp, mode_t mode, bool *ret_named)
 {
 	const char *slash = strrchr(name, '/');
 	auto_free char *parent = slash ? str_ndup(name, (size_t)(slash - name) + 1) : str_dup(".");
 
 	if (!parent)
 		return -ENOMEM;
-	int fd = openat(dirfd, parent, O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+	int fd = openat(dirfd, parent, O_RDWR | O_TMPFILE | O_CLOEXEC, mode);
 	*ret_named = fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL);
 	if (*ret_named)
-		fd = openat(dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+		fd = openat(dirfd, temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	return fd < 0 ? -errno : fd;
 }
 
-static int give_name(int fd, int dirfd, const char *temp)
+int fs_give_name(int fd, int dirfd, const char *name)
 {
 	char self[40];
 
 	(void)snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
-	return linkat(AT_FDCWD, self, dirfd, temp, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	return linkat(AT_FDCWD, self, dirfd, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
 int fs_write_atomic(int dirfd, const char *name, const void *data, size_t len, mode_t mode)
@@ -113,14 +110,14 @@ int fs_write_atomic(int dirfd, const char *name, const void *data, size_t len, m
 	auto_free char *temp = str_printf("%s.%s.tmp", name, suffix);
 	if (!temp)
 		return -ENOMEM;
-	auto_fd fd = open_nameless(dirfd, name, temp, mode, &named);
+	auto_fd fd = fs_open_nameless(dirfd, name, temp, mode, &named);
 	if (fd < 0)
 		return fd;
 	r = fd_write_full(fd, data, len);
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	if (r == 0 && !named) {
-		r = give_name(fd, dirfd, temp);
+		r = fs_give_name(fd, dirfd, temp);
 		named = r == 0;
 	}
 	if (r == 0)

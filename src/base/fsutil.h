@@ -23,6 +23,13 @@ int fs_write_atomic(int dirfd, const char *name, const void *data, size_t len, m
 int fs_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode)
 	__attribute__((warn_unused_result));
 
+/* Open a new file that will be called @name, for reading and writing; it has no name yet, so that
+ * kill -9 leaves nothing, or is called @temp where the file system cannot do that. */
+int fs_open_nameless(int dirfd, const char *name, const char *temp, mode_t mode, bool *ret_named)
+	__attribute__((warn_unused_result));
+/* Give a file without a name one, which must be free. */
+int fs_give_name(int fd, int dirfd, const char *name) __attribute__((warn_unused_result));
+
 /* Read a whole file of at most @max bytes into fresh memory with a NUL behind it (-EFBIG if
  * larger). */
 int fs_read_file(int dirfd, const char *name, size_t max, char **ret_data, size_t *ret_len)

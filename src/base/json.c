@@ -100,11 +100,11 @@ int json_get_strv(const json_t *obj, const char *key, char ***ret, holt_error **
 	return 0;
 }
 
-json_t *json_from_bytes(const char *s)
+json_t *json_from_data(const void *data, size_t len)
 {
 	static const char digits[] = "0123456789abcdef";
-	json_t *text = json_string(s);
-	const size_t len = strlen(s);
+	const unsigned char *bytes = data;
+	json_t *text = memchr(bytes, 0, len) ? NULL : json_stringn(data, len);
 
 	if (text)
 		return text;
@@ -112,10 +112,15 @@ json_t *json_from_bytes(const char *s)
 	if (!hex)
 		return NULL;
 	for (size_t i = 0; i < len; i++) {
-		hex[2 * i] = digits[(unsigned char)s[i] >> 4];
-		hex[2 * i + 1] = digits[(unsigned char)s[i] & 15];
+		hex[2 * i] = digits[bytes[i] >> 4];
+		hex[2 * i + 1] = digits[bytes[i] & 15];
 	}
 	return json_pack("{s:s}", "hex", hex);
+}
+
+json_t *json_from_bytes(const char *s)
+{
+	return json_from_data(s, strlen(s));
 }
 
 json_t *json_from_list(const char *const *list)
@@ -136,7 +141,7 @@ static int nibble(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static int bytes_of_hex(const char *hex, char **ret)
+static int data_of_hex(const char *hex, char **ret, size_t *ret_len)
 {
 	const size_t len = strlen(hex) / 2;
 	auto_free char *bytes = mem_zalloc(len + 1);
@@ -149,27 +154,59 @@ static int bytes_of_hex(const char *hex, char **ret)
 		const int high = nibble(hex[2 * i]);
 		const int low = nibble(hex[2 * i + 1]);
 
-		if (high < 0 || low < 0 || high + low == 0)
+		if (high < 0 || low < 0)
 			return -EINVAL;
 		bytes[i] = (char)(high << 4 | low);
 	}
 	*ret = take_ptr(bytes);
+	*ret_len = len;
 	return 0;
 }
 
-/* The bytes of a string or a hex object in fresh memory: 0, -ENOMEM, or -EINVAL where it is
- * neither. */
-static int bytes_of(const json_t *value, char **ret)
+/* The bytes of a string or a hex object in fresh memory, a NUL behind them: 0, -ENOMEM, or -EINVAL
+ * where it is neither. */
+static int data_of(const json_t *value, char **ret, size_t *ret_len)
 {
 	const char *text = json_string_value(value);
 	const char *hex = json_string_value(json_object_get(value, "hex"));
 
 	if (hex)
-		return bytes_of_hex(hex, ret);
+		return data_of_hex(hex, ret, ret_len);
 	if (!text || strlen(text) != json_string_length(value))
 		return -EINVAL;
 	*ret = str_dup(text);
+	*ret_len = strlen(text);
 	return *ret ? 0 : -ENOMEM;
+}
+
+/* The same of what has no NUL in it. */
+static int bytes_of(const json_t *value, char **ret)
+{
+	auto_free char *bytes = NULL;
+	size_t len = 0;
+	const int r = data_of(value, &bytes, &len);
+
+	if (r < 0 || strlen(bytes) != len)
+		return r < 0 ? r : -EINVAL;
+	*ret = take_ptr(bytes);
+	return 0;
+}
+
+static int no_string(int r, const char *key, holt_error **reterr)
+{
+	return r == -ENOMEM ? err_nomem(reterr)
+			    : err_make(reterr, HOLT_EINVALID, "'%s' is not a string", key);
+}
+
+int json_get_data(
+	const json_t *obj, const char *key, char **ret, size_t *ret_len, holt_error **reterr)
+{
+	const json_t *value = member(obj, key);
+
+	*ret = NULL;
+	*ret_len = 0;
+	const int r = value ? data_of(value, ret, ret_len) : 0;
+	return r < 0 ? no_string(r, key, reterr) : 0;
 }
 
 int json_get_bytes(const json_t *obj, const char *key, char **ret, holt_error **reterr)
@@ -178,9 +215,7 @@ int json_get_bytes(const json_t *obj, const char *key, char **ret, holt_error **
 
 	*ret = NULL;
 	const int r = value ? bytes_of(value, ret) : 0;
-	if (r == -ENOMEM)
-		return err_nomem(reterr);
-	return r < 0 ? err_make(reterr, HOLT_EINVALID, "'%s' is not a string", key) : 0;
+	return r < 0 ? no_string(r, key, reterr) : 0;
 }
 
 int json_get_list(const json_t *obj, const char *key, char ***ret, holt_error **reterr)

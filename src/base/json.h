@@ -33,6 +33,10 @@ json_t *json_from_bytes(const char *s);
 json_t *json_from_list(const char *const *list);
 int json_get_bytes(const json_t *obj, const char *key, char **ret, holt_error **reterr);
 int json_get_list(const json_t *obj, const char *key, char ***ret, holt_error **reterr);
+/* The same for any bytes, NUL too. */
+json_t *json_from_data(const void *data, size_t len);
+int json_get_data(
+	const json_t *obj, const char *key, char **ret, size_t *ret_len, holt_error **reterr);
 
 static inline void json_freep(json_t **j)
 {

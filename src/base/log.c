@@ -5,9 +5,11 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "base/thread_context.h"
 #include "base/banned.h"
 
-#define LOG_LINE_MAX 2048
+#define LOG_LINE_MAX  2048
+#define LOG_TRACE_MAX (sizeof " trace=" + CONTEXT_TRACE_MAX)
 
 static struct {
 	int level;
@@ -26,7 +28,7 @@ HOLT_API void holt_log_set(int level, holt_log_fn fn, void *user)
 void log_line(int level, const char *component, const char *fmt, ...)
 {
 	char line[LOG_LINE_MAX];
-	char safe[LOG_LINE_MAX];
+	char safe[LOG_LINE_MAX + LOG_TRACE_MAX];
 	va_list ap;
 
 	if (!sink.fn || level > sink.level)
@@ -36,7 +38,10 @@ void log_line(int level, const char *component, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	(void)str_escape(safe, sizeof safe, line,
+	const size_t len = str_escape(safe, LOG_LINE_MAX, line,
 		(size_t)n < sizeof line ? (size_t)n : sizeof line - 1, false);
+	const char *trace = context_trace();
+	if (*trace)
+		(void)snprintf(safe + len, sizeof safe - len, " trace=%s", trace);
 	sink.fn(level, component, safe, sink.user);
 }

@@ -2,12 +2,13 @@
 /*
  * Starting processes, theory of operation.
  *
- * The child is made by clone3 with a pidfd and without an exit signal: until it calls exec, the
- * host program's SIGCHLD handler and its waitpid(-1) do not see it. All signals are blocked around
- * the clone, so that no handler of the host program runs in the child, which then resets every
- * action and the mask. The child reports on a close-on-exec pipe: records of what happened, then
- * end-of-file when exec has worked. Only async-signal-safe calls are made there; child_*()
- * functions run in the child.
+ * The child is made by clone with a pidfd and without an exit signal: until it calls exec, the
+ * host program's SIGCHLD handler and its waitpid(-1) do not see it. It is the old call, since
+ * filters of containers, which cannot look into the argument of clone3, answer that it does not
+ * exist. All signals are blocked around the clone, so that no handler of the host program runs in
+ * the child, which then resets every action and the mask. The child reports on a close-on-exec
+ * pipe: records of what happened, then end-of-file when exec has worked. Only async-signal-safe
+ * calls are made there; child_*() functions run in the child.
  */
 #define HOLT_ALLOW_FORK
 #include "base/proc.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,36 +41,45 @@
 #define PROC_FD_SAFE 32
 #define PROC_NOFILE  1024 /* what a child may open, where the caller's hard limit allows it */
 
-enum step { STEP_NETNS_ON, STEP_PID, STEP_FDS, STEP_DETACH, STEP_SIZE, STEP_PRIVS, STEP_EXEC };
+enum step {
+	STEP_PID,
+	STEP_FDS,
+	STEP_DETACH,
+	STEP_SIZE,
+	STEP_PRIVS,
+	STEP_ENTER,
+	STEP_PARENT,
+	STEP_EXEC
+};
 
 static const char *const step_names[] = {
-	[STEP_NETNS_ON] = "namespace",
 	[STEP_PID] = "pid",
 	[STEP_FDS] = "descriptors",
 	[STEP_DETACH] = "detach",
 	[STEP_SIZE] = "file size",
 	[STEP_PRIVS] = "privileges",
+	[STEP_ENTER] = "jail",
+	[STEP_PARENT] = "parent",
 	[STEP_EXEC] = "exec",
 };
 
 struct record {
 	int step;
 	int value; /* errno, or a pid */
+	const char *text; /* of STEP_ENTER: a literal, which lies in both processes at one place */
 };
 
 struct child_args {
 	const struct proc_spec *spec;
 	int report;
 	pid_t parent;
-	uid_t uid;
-	gid_t gid;
 };
 
-static pid_t clone_child(int *ret_pidfd)
+/* As the system call has it, not the function of the same name: the child goes on from here, on a
+ * copy of this stack. */
+static pid_t clone_child(uint64_t flags, int *ret_pidfd)
 {
-	struct clone_args args = {.flags = CLONE_PIDFD, .pidfd = (uintptr_t)ret_pidfd};
-
-	return (pid_t)syscall(SYS_clone3, &args, sizeof args);
+	return (pid_t)syscall(SYS_clone, flags | CLONE_PIDFD, NULL, ret_pidfd, NULL, 0L);
 }
 
 static void __attribute__((noreturn)) child_stand_before(pid_t pid)
@@ -167,54 +176,6 @@ static void child_fds(struct child_args *a)
 	}
 }
 
-static bool child_write(const char *path, const char *text, size_t len)
-{
-	const int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		return false;
-	const bool ok = write(fd, text, len) == (ssize_t)len;
-	(void)close(fd);
-	return ok;
-}
-
-/* "ID ID 1" without stdio. */
-static size_t child_id_map(char *out, unsigned id)
-{
-	char digits[16];
-	size_t n = 0;
-	size_t len = 0;
-
-	do {
-		digits[n++] = (char)('0' + id % 10);
-		id /= 10;
-	} while (id);
-	for (int twice = 0; twice < 2; twice++) {
-		for (size_t i = n; i > 0; i--)
-			out[len++] = digits[i - 1];
-		out[len++] = ' ';
-	}
-	out[len++] = '1';
-	return len;
-}
-
-/* Best effort: hosts may forbid it, and the caller is told whether it worked. */
-static void child_newnet(const struct child_args *a)
-{
-	char map[48];
-
-	if (unshare(CLONE_NEWNET) == 0) {
-		child_report(a, STEP_NETNS_ON, 1);
-		return;
-	}
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
-		return;
-	(void)child_write("/proc/self/setgroups", "deny", 4);
-	(void)child_write("/proc/self/uid_map", map, child_id_map(map, a->uid));
-	(void)child_write("/proc/self/gid_map", map, child_id_map(map, a->gid));
-	child_report(a, STEP_NETNS_ON, 1);
-}
-
 static void child_limits(const struct child_args *a)
 {
 	const struct proc_spec *s = a->spec;
@@ -229,13 +190,45 @@ static void child_limits(const struct child_args *a)
 	}
 	if ((s->flags & PROC_NOPRIVS) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		child_fail(a, STEP_PRIVS);
-	if (s->flags & PROC_DEATHSIG) {
-		if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-			child_fail(a, STEP_PRIVS);
-		if (getppid() != a->parent) {
-			errno = ESRCH;
-			child_fail(a, STEP_PRIVS);
-		}
+}
+
+static void child_enter(const struct child_args *a)
+{
+	const struct proc_spec *s = a->spec;
+	const char *step = "";
+
+	if (!s->enter)
+		return;
+	const int r = s->enter(s->enter_user, &step);
+	if (r < 0) {
+		const struct record rec = {.step = STEP_ENTER, .value = -r, .text = step};
+
+		(void)!write(a->report, &rec, sizeof rec);
+		_exit(127);
+	}
+}
+
+/* In a pid namespace of its own a child has no parent that it could name; there the other end of
+ * the pipe tells. */
+static bool child_has_parent(const struct child_args *a)
+{
+	struct pollfd pfd = {.fd = a->report};
+
+	if (!(a->spec->clone_flags & CLONE_NEWPID))
+		return getppid() == a->parent;
+	return poll(&pfd, 1, 0) == 0;
+}
+
+/* The kernel forgets the signal with each change of the user, so it comes after the jail. */
+static void child_deathsig(const struct child_args *a)
+{
+	if (!(a->spec->flags & PROC_DEATHSIG))
+		return;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		child_fail(a, STEP_PARENT);
+	if (!child_has_parent(a)) {
+		errno = ESRCH;
+		child_fail(a, STEP_PARENT);
 	}
 }
 
@@ -249,7 +242,7 @@ static void __attribute__((noreturn)) child_main(struct child_args *a)
 		if (setsid() < 0)
 			child_fail(a, STEP_DETACH);
 		int unused = -1;
-		const pid_t pid = clone_child(&unused);
+		const pid_t pid = clone_child(0, &unused);
 		if (pid < 0)
 			child_fail(a, STEP_DETACH);
 		if (pid > 0)
@@ -260,7 +253,7 @@ static void __attribute__((noreturn)) child_main(struct child_args *a)
 	}
 	if (s->flags & PROC_HIDDEN) {
 		int unused = -1;
-		const pid_t pid = clone_child(&unused);
+		const pid_t pid = clone_child(0, &unused);
 
 		if (pid < 0)
 			child_fail(a, STEP_DETACH);
@@ -269,9 +262,9 @@ static void __attribute__((noreturn)) child_main(struct child_args *a)
 		a->parent = getppid();
 	}
 	child_fds(a);
-	if (s->flags & PROC_NEWNET)
-		child_newnet(a);
 	child_limits(a);
+	child_enter(a);
+	child_deathsig(a);
 	/* exec takes pointers to non-const for historic reasons and changes nothing. */
 	union {
 		const char *const *in;
@@ -283,8 +276,8 @@ static void __attribute__((noreturn)) child_main(struct child_args *a)
 
 static int step_failed(const struct record *rec, const char *path, holt_error **reterr)
 {
-	const int code = err_errno(
-		reterr, rec->value, "cannot start '%s' (%s)", path, step_names[rec->step]);
+	const int code = err_errno(reterr, rec->value, "cannot start '%s' (%s)", path,
+		rec->text ? rec->text : step_names[rec->step]);
 
 	if (rec->step == STEP_SIZE)
 		err_hint(reterr, "allow files as large as the disk (ulimit -f)");
@@ -298,9 +291,7 @@ static int read_report(int fd, const char *path, struct proc *p, holt_error **re
 	int r = 0;
 
 	while (fd_read_full(fd, &rec, sizeof rec) == (ssize_t)sizeof rec) {
-		if (rec.step == STEP_NETNS_ON)
-			p->netns = true;
-		else if (rec.step == STEP_PID)
+		if (rec.step == STEP_PID)
 			p->pid = rec.value;
 		else if (r == 0)
 			r = step_failed(&rec, path, reterr);
@@ -326,14 +317,10 @@ int proc_spawn(const struct proc_spec *spec, struct proc *ret, holt_error **rete
 	if (r < 0)
 		return err_errno(reterr, -r, "cannot make a pipe");
 	auto_fd report_read = report[0];
-	struct child_args args = {.spec = spec,
-		.report = report[1],
-		.parent = getpid(),
-		.uid = geteuid(),
-		.gid = getegid()};
+	struct child_args args = {.spec = spec, .report = report[1], .parent = getpid()};
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	p.pid = clone_child(&p.pidfd);
+	p.pid = clone_child(spec->clone_flags, &p.pidfd);
 	if (p.pid == 0)
 		child_main(&args);
 	const int clone_errno = errno;
@@ -434,18 +421,57 @@ int proc_run(const char *path, const char *const *argv, unsigned timeout_ms, cha
 	return r;
 }
 
+/* The child of a trial: nothing is executed. */
+static void __attribute__((noreturn)) child_trial(struct child_args *a)
+{
+	child_signals();
+	child_limits(a);
+	child_enter(a);
+	_exit(0);
+}
+
+int proc_try(const struct proc_spec *spec, const char **ret_step)
+{
+	struct record rec = {0};
+	int report[2];
+	int unused = FD_NONE;
+	sigset_t all;
+	sigset_t before;
+	const int piped = fd_pipe(report);
+
+	*ret_step = "pipe";
+	if (piped < 0)
+		return piped;
+	struct child_args args = {.spec = spec, .report = report[1], .parent = getpid()};
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	const pid_t pid = clone_child(spec->clone_flags, &unused);
+	if (pid == 0)
+		child_trial(&args);
+	const int cloned = pid < 0 ? -errno : 0;
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)fd_close(report[1]);
+	(void)fd_close(unused);
+	const bool told = pid > 0 &&
+			  fd_read_full(report[0], &rec, sizeof rec) == (ssize_t)sizeof rec;
+	(void)fd_close(report[0]);
+	if (cloned < 0) {
+		*ret_step = PROC_STEP_CLONE;
+		return cloned;
+	}
+	int status = 0;
+	const int waited = proc_wait(pid, &status);
+	*ret_step = rec.text ? rec.text : step_names[told ? rec.step : STEP_ENTER];
+	if (told)
+		return -rec.value;
+	/* Killed, which a filter may do. */
+	return waited < 0 ? waited : status ? -ECHILD : 0;
+}
+
 int proc_try_clone(uint64_t flags)
 {
-	struct clone_args args = {.flags = flags};
-	sigset_t all;
-	sigset_t old;
+	const struct proc_spec spec = {.clone_flags = flags};
+	const char *step = "";
 
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old);
-	const pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-	if (pid == 0)
-		_exit(0);
-	const int r = pid < 0 ? -errno : 0;
-	(void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return r < 0 ? r : proc_wait(pid, NULL);
+	return proc_try(&spec, &step);
 }

@@ -20,7 +20,6 @@ struct proc_fd {
 
 enum proc_flags {
 	PROC_DEATHSIG = 1 << 0, /* SIGKILL when the spawning *thread* ends */
-	PROC_NEWNET = 1 << 1, /* an empty network namespace where the host allows it, else none */
 	PROC_DETACH = 1 << 2, /* double fork and own session: the child is nobody's child */
 	PROC_NOPRIVS = 1 << 3, /* no_new_privs */
 	PROC_NOCORE = 1 << 4, /* no core file */
@@ -37,12 +36,17 @@ struct proc_spec {
 	size_t n_fds;
 	unsigned flags;
 	uint64_t max_file_bytes; /* RLIMIT_FSIZE; 0 leaves it alone */
+	uint64_t clone_flags; /* CLONE_NEW*: the child begins in such namespaces of its own */
+	/* Called in the child as the last thing before exec, with all descriptors in place; makes
+	 * async-signal-safe calls only. 0, or -errno with the step that failed in *ret_step (a
+	 * literal), which fails proc_spawn. May be NULL. */
+	int (*enter)(void *user, const char **ret_step);
+	void *enter_user;
 };
 
 struct proc {
 	pid_t pid;
 	int pidfd; /* readable when the process has ended; FD_NONE with PROC_DETACH */
-	bool netns; /* PROC_NEWNET took effect */
 };
 
 int proc_spawn(const struct proc_spec *spec, struct proc *ret, holt_error **reterr);
@@ -55,6 +59,12 @@ int proc_wait(pid_t pid, int *ret_status);
  * Returns 0 only for exit status 0. */
 int proc_run(const char *path, const char *const *argv, unsigned timeout_ms, char **ret_output,
 	holt_error **reterr);
+
+/* Whether a child would come as far as its exec: it is made, calls @spec's enter and ends; its
+ * descriptors stay the caller's. 0, or -errno with the step that failed, PROC_STEP_CLONE where
+ * there was no child. */
+#define PROC_STEP_CLONE "clone"
+int proc_try(const struct proc_spec *spec, const char **ret_step);
 
 /* Whether a child may be made with these CLONE_NEW* @flags: 0 or -errno. It ends at once. */
 int proc_try_clone(uint64_t flags);

@@ -27,6 +27,8 @@ struct backend {
 	char *user; /* NULL: the box's own */
 	char *cwd;
 	struct box_files *files;
+	void (*closed)(void *user); /* NULL: nobody has to know */
+	void *closed_user;
 };
 
 static_assert((int)HOLT_FILE_REGULAR == (int)WIRE_FILE_REGULAR &&
@@ -46,10 +48,23 @@ static void backend_close(void *self)
 
 	if (!b)
 		return;
+	void (*closed)(void *user) = b->closed;
+	void *user = b->closed_user;
+
 	box_files_free(b->files);
 	mem_free(b->user);
 	mem_free(b->cwd);
 	mem_free(b);
+	if (closed)
+		closed(user);
+}
+
+void box_backend_on_close(void *self, void (*closed)(void *user), void *user)
+{
+	struct backend *b = self;
+
+	b->closed = closed;
+	b->closed_user = user;
 }
 
 static const char *either(const char *wish, const char *own)

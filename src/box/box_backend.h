@@ -15,5 +15,7 @@ extern const holt_backend box_backend;
  * the image. Connects to nothing yet. Freed by box_backend.close. */
 int box_backend_new(
 	struct holt_box *box, const char *user, const char *cwd, void **ret, holt_error **reterr);
+/* Once it is closed: for who keeps the box for it. */
+void box_backend_on_close(void *self, void (*closed)(void *user), void *user);
 
 #endif

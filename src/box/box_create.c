@@ -75,6 +75,7 @@ void box_close(struct holt_box *b)
 	box_dir_close(&b->dir);
 	box_record_done(&b->rec);
 	mem_free(b->json);
+	strv_free(b->ports);
 	(void)pthread_mutex_destroy(&b->lock);
 	mem_free(b);
 }
@@ -175,7 +176,13 @@ static int fill_record(struct box_record *r, const char *id, const char *ref,
 	r->stop_grace_ms = w->stop_grace_ms;
 	if (random_mac(r->mac) < 0)
 		return err_make(reterr, HOLT_EIO, "no random bytes from the kernel");
-	const int code = copy_config(&img->config, &r->config, reterr);
+	if (net_spec_copy(&w->network, &r->network) < 0)
+		return err_nomem(reterr);
+	int code = copy_config(&img->config, &r->config, reterr);
+	if (code == 0 && w->pool) {
+		code = pool_record_copy(w->pool, &r->pool, reterr);
+		r->pooled = code == 0;
+	}
 	return code < 0 ? code : fill_program(r, w, reterr);
 }
 
@@ -233,8 +240,9 @@ static int create_locked(struct holt_box *b, const char *ref, const struct image
 	}
 	event_tell(b->home->fd, "create", b->rec.id, b->rec.name,
 		json_pack("{s:o}", "image", json_from_bytes(ref)));
-	/* A kept box is anybody's from now on; the other one is ours until it starts. */
-	if (w->keep)
+	/* A kept box is anybody's from now on; the other one is ours until it starts, and so is one
+	 * of a pool, which is being made until then. */
+	if (w->keep && !w->pool)
 		box_dir_close(&b->dir);
 	box_set_unstarted(b);
 	return 0;

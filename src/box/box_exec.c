@@ -114,7 +114,7 @@ static void on_frame(struct session_stream *stream, const struct wire_msg *msg)
 		e->number = msg->started.number;
 		e->state = EXEC_RUNNING;
 		if (e->timeout_ms)
-			e->deadline_ms = session_deadline(e->timeout_ms + EXEC_TIMEOUT_GRACE_MS);
+			e->deadline_ms = cond_deadline(e->timeout_ms + EXEC_TIMEOUT_GRACE_MS);
 		break;
 	case WIRE_OP_fail:
 		on_fail(e, &msg->fail);
@@ -286,7 +286,7 @@ static int start_locked(struct holt_exec *e, const struct process *p, uint32_t n
 		return lost_error(e, reterr);
 	if (r < 0)
 		return err_nomem(reterr);
-	const uint64_t deadline_ms = session_deadline(start_ms);
+	const uint64_t deadline_ms = cond_deadline(start_ms);
 	r = p ? send_exec(e, p, reterr) : send_attach(e, number, reterr);
 	while (r == 0 && e->state == EXEC_STARTING)
 		r = wait_start(e, deadline_ms, start_ms, reterr);
@@ -315,7 +315,7 @@ static int open_exec(struct session *s, const struct process *p, uint32_t number
 	e->stream.on_frame = on_frame;
 	e->stream.on_ended = on_ended;
 	e->out[0].data = e->out[1].data = BUF_INIT(EXEC_WINDOW);
-	session_cond_init(&e->cond);
+	cond_init(&e->cond);
 	enter(e, &waiter);
 	const int r = start_locked(e, p, number, start_ms, reterr);
 	leave(e, &waiter);
@@ -440,7 +440,7 @@ static int read_locked(struct holt_exec *e, enum wire_channel channel, void *dat
 int exec_read(struct holt_exec *e, enum wire_channel channel, void *data, size_t size,
 	uint64_t timeout_ms, size_t *ret_len, holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	struct cancel_waiter waiter;
 
 	enter(e, &waiter);
@@ -469,7 +469,7 @@ static unsigned ready_locked(const struct holt_exec *e, unsigned channels)
 int exec_poll(struct holt_exec *e, unsigned channels, uint64_t timeout_ms, unsigned *ret_ready,
 	holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	struct cancel_waiter waiter;
 	int r = 0;
 
@@ -515,7 +515,7 @@ static int64_t write_piece(struct holt_exec *e, const uint8_t *data, size_t size
 int exec_write(struct holt_exec *e, const void *data, size_t size, uint64_t timeout_ms,
 	size_t *ret_len, holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	struct cancel_waiter waiter;
 	size_t done = 0;
 	int r = 0;
@@ -594,7 +594,7 @@ static int wait_locked(
 int exec_wait(
 	struct holt_exec *e, uint64_t timeout_ms, struct exec_result *ret, holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	struct cancel_waiter waiter;
 
 	enter(e, &waiter);

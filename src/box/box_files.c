@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "base/str.h"
@@ -75,7 +74,7 @@ int box_files_new(struct holt_box *box, const char *user, const char *cwd, bool 
 	f->user = str_dup(user);
 	f->cwd = str_dup(cwd);
 	(void)pthread_mutex_init(&f->lock, NULL);
-	session_cond_init(&f->freed);
+	cond_init(&f->freed);
 	if (!f->user || !f->cwd) {
 		box_files_free(f);
 		return err_nomem(reterr);
@@ -104,16 +103,7 @@ static int wait_freed(struct box_files *f, const struct call_bounds *b)
 {
 	if (cancel_fired(b->cancel))
 		return -HOLT_ECANCELLED;
-	if (b->deadline_ms == HOLT_FOREVER) {
-		(void)pthread_cond_wait(&f->freed, &f->lock);
-		return 0;
-	}
-	if (call_bounds_left(b) == 0)
-		return -HOLT_ETIMEOUT;
-	const struct timespec until = {.tv_sec = (time_t)(b->deadline_ms / 1000),
-		.tv_nsec = (long)(b->deadline_ms % 1000) * 1000000L};
-	(void)pthread_cond_timedwait(&f->freed, &f->lock, &until);
-	return 0;
+	return cond_wait(&f->freed, &f->lock, b->deadline_ms) ? 0 : -HOLT_ETIMEOUT;
 }
 
 /* Get a turn, and the idle worker that was used last, if there is one. */

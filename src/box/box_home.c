@@ -36,10 +36,28 @@ static char *default_home(void)
 	return user && user[0] == '/' ? str_printf("%s/.local/share/holt", user) : str_dup("");
 }
 
+/* The current directory may be another one tomorrow. */
+static int make_absolute(const char *path, char **ret, holt_error **reterr)
+{
+	char cwd[PATH_MAX];
+
+	if (*path == '/') {
+		*ret = str_dup(path);
+		return *ret ? 0 : err_nomem(reterr);
+	}
+	if (!getcwd(cwd, sizeof cwd)) {
+		const int code = err_errno(reterr, errno, "cannot tell the current directory");
+		err_object(reterr, path);
+		err_hint(reterr, "use an absolute path");
+		return code;
+	}
+	*ret = str_printf("%s/%s", cwd, path);
+	return *ret ? 0 : err_nomem(reterr);
+}
+
 int home_resolve(const char *path, char **ret, holt_error **reterr)
 {
 	auto_free char *chosen = path ? str_dup(path) : default_home();
-	char cwd[PATH_MAX];
 
 	if (!chosen)
 		return err_nomem(reterr);
@@ -50,18 +68,16 @@ int home_resolve(const char *path, char **ret, holt_error **reterr)
 		err_hint(reterr, "set HOLT_HOME to a directory of your own");
 		return -HOLT_EINVALID;
 	}
-	if (*chosen == '/') {
-		*ret = take_ptr(chosen);
+	return make_absolute(chosen, ret, reterr);
+}
+
+/* Whether it is one is seen by the first start. */
+static int take_kernel(const char *path, char **ret, holt_error **reterr)
+{
+	if (!path)
 		return 0;
-	}
-	if (!getcwd(cwd, sizeof cwd)) {
-		const int code = err_errno(reterr, errno, "cannot tell the current directory");
-		err_object(reterr, chosen);
-		err_hint(reterr, "set HOLT_HOME to an absolute path");
-		return code;
-	}
-	*ret = str_printf("%s/%s", cwd, chosen);
-	return *ret ? 0 : err_nomem(reterr);
+	return *path ? make_absolute(path, ret, reterr)
+		     : err_make(reterr, HOLT_EINVALID, "the path of the kernel is empty");
 }
 
 /* A size in the environment; @ret stays where there is none. */
@@ -84,6 +100,18 @@ int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr)
 			    : size_of_env("HOLT_TEMPLATE_BYTES",
 				      "the default is 8 GiB; 'holt run --no-template' makes none",
 				      &bytes, reterr);
+
+	if (r == 0)
+		*ret = bytes;
+	return r;
+}
+
+int home_image_bytes(uint64_t given, uint64_t *ret, holt_error **reterr)
+{
+	uint64_t bytes = given ? given : IMAGE_BYTES_DEFAULT;
+	const int r = given ? 0
+			    : size_of_env(
+				      "HOLT_IMAGE_BYTES", "the default is 32 GiB", &bytes, reterr);
 
 	if (r == 0)
 		*ret = bytes;
@@ -179,18 +207,23 @@ static int open_dirs(struct holt_home *h, holt_error **reterr)
 	return 0;
 }
 
+static const struct executor_options job_threads = {
+	.max_threads = HOME_JOBS_RUNNING, .max_jobs = HOME_JOBS_MAX, .thread_name = "holt-job"};
+
 static int open_all(struct holt_home *h, const struct home_wish *w, holt_error **reterr)
 {
 	int r = home_resolve(w->path, &h->path, reterr);
 
-	if (r < 0 || (r = home_template_bytes(w->template_bytes, &h->template_bytes, reterr)) < 0 ||
+	if (r < 0 || (r = take_kernel(w->kernel, &h->kernel, reterr)) < 0 ||
+		(r = home_template_bytes(w->template_bytes, &h->template_bytes, reterr)) < 0 ||
+		(r = home_image_bytes(w->image_bytes, &h->image_bytes, reterr)) < 0 ||
 		(r = home_max_memory(w->max_memory_bytes, &h->max_memory_bytes, reterr)) < 0 ||
 		(r = open_dirs(h, reterr)) < 0)
 		return r;
 	auto_free char *images = str_printf("%s/images", h->path);
 	h->cache_dir = str_printf("%s/cache", h->path);
 	h->loop = loop_new();
-	h->executor = executor_new();
+	h->executor = executor_new(&job_threads);
 	auto_free char *boxes = str_printf("%s/boxes.db", h->path);
 	if (!images || !boxes || !h->cache_dir || !h->loop || !h->executor)
 		return err_nomem(reterr);
@@ -241,6 +274,7 @@ void home_close(struct holt_home *h)
 	(void)pthread_mutex_destroy(&h->boot_lock);
 	(void)fd_close(h->fd);
 	mem_free(h->cache_dir);
+	mem_free(h->kernel);
 	mem_free(h->path);
 	mem_free(h);
 }

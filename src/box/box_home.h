@@ -3,12 +3,16 @@
 #define BOX_BOX_HOME_H
 
 #include "base/err.h"
+#include "base/executor.h"
 #include "box/box_index.h"
-#include "box/executor.h"
 #include "box/loop.h"
 #include "image/images.h"
 
 #include <pthread.h>
+
+/* As holt/job.h promises. */
+#define HOME_JOBS_RUNNING 16u
+#define HOME_JOBS_MAX     4096u
 
 /*
  * An open home: its directories, its image store, its loop thread.
@@ -30,8 +34,10 @@ struct holt_home {
 	int spares_fd;
 	uint64_t max_memory_bytes; /* see home_memory.h; 0: no ceiling */
 	uint64_t template_bytes; /* what all templates together may take */
+	uint64_t image_bytes; /* what images and blobs together may take */
 	struct box_index *boxes;
 	char *cache_dir;
+	char *kernel; /* the only one that will do; NULL: the one that is found */
 	pthread_mutex_t boot_lock; /* of the two below */
 	int kernel_fd; /* opened with the first start, and then kept: looking for them takes longer
 			  than many a start; FD_NONE before */
@@ -50,6 +56,11 @@ int home_resolve(const char *path, char **ret, holt_error **reterr);
  */
 int home_template_bytes(uint64_t given, uint64_t *ret, holt_error **reterr);
 
+#define IMAGE_BYTES_DEFAULT (UINT64_C(32) << 30)
+
+/* The same of images and blobs. */
+int home_image_bytes(uint64_t given, uint64_t *ret, holt_error **reterr);
+
 /* What machines may take of the host's memory: @given, unless that is 0, else what the environment
  * says; 0: there is no ceiling. */
 int home_max_memory(uint64_t given, uint64_t *ret, holt_error **reterr);
@@ -59,6 +70,8 @@ struct home_wish {
 	const char *path; /* as for home_resolve */
 	uint64_t template_bytes; /* as for home_template_bytes */
 	uint64_t max_memory_bytes; /* as for home_max_memory */
+	uint64_t image_bytes; /* as for home_image_bytes */
+	const char *kernel; /* as for kernel_find_at; NULL: search */
 };
 
 int home_open(const struct home_wish *w, struct holt_home **ret, holt_error **reterr);

@@ -265,6 +265,72 @@ int box_index_list(struct box_index *x, struct box_entry **ret, size_t *ret_n, h
 	return unlock(x, list_locked(x, ret, ret_n, reterr));
 }
 
+/* SQLite takes the part out, so that all else in the records need not be parsed. A record that is
+ * no JSON has none. */
+static const char list_pool[] =
+	"SELECT id, name, CASE WHEN json_valid(record) THEN json_extract(record, '$.pool') END,"
+	" created_ns FROM boxes WHERE name >= ?1 AND substr(name, 1, length(?1)) = ?1"
+	" AND name < ?1 || char(1114111) ORDER BY name";
+
+static int pool_row(sqlite3_stmt *stmt, struct box_index_pool *ret, holt_error **reterr)
+{
+	struct box_entry e = {.id = db_column_dup(stmt, 0),
+		.name = db_column_dup(stmt, 1),
+		.record = db_column_dup(stmt, 2)};
+
+	if (!e.id || !e.name || (!e.record && sqlite3_column_type(stmt, 2) != SQLITE_NULL)) {
+		box_entry_done(&e);
+		return err_nomem(reterr);
+	}
+	*ret = (struct box_index_pool){.entry = e, .created_ns = sqlite3_column_int64(stmt, 3)};
+	return 0;
+}
+
+static int list_pool_locked(struct box_index *x, const char *prefix, struct box_index_pool **list,
+	size_t *n, holt_error **reterr)
+{
+	auto_stmt stmt = NULL;
+	int code = db_prepare(&x->db, &stmt, reterr, list_pool, 1, &prefix);
+
+	while (code == 0 && *n < BOXES_MAX) {
+		const int rc = sqlite3_step(stmt);
+		if (rc == SQLITE_DONE)
+			break;
+		if (rc != SQLITE_ROW)
+			return db_fail(&x->db, rc, reterr);
+		/* Room for twice as many each time it is a power of two. */
+		if ((*n & (*n - 1)) == 0) {
+			struct box_index_pool *more = mem_resize(
+				*list, *n ? 2 * *n : 1, sizeof *more);
+			if (!more)
+				return err_nomem(reterr);
+			*list = more;
+		}
+		code = pool_row(stmt, &(*list)[*n], reterr);
+		*n += code == 0;
+	}
+	return code;
+}
+
+int box_index_list_pool(struct box_index *x, const char *prefix, struct box_index_pool **ret,
+	size_t *ret_n, holt_error **reterr)
+{
+	struct box_index_pool *list = NULL;
+	size_t n = 0;
+
+	lock(x);
+	const int code = unlock(x, list_pool_locked(x, prefix, &list, &n, reterr));
+	if (code == 0) {
+		*ret = list;
+		*ret_n = n;
+		return 0;
+	}
+	while (n > 0)
+		box_entry_done(&list[--n].entry);
+	mem_free(list);
+	return code;
+}
+
 int box_index_look(
 	struct box_index *x, const char *id, bool *ret_there, bool *ret_keep, holt_error **reterr)
 {

@@ -36,6 +36,14 @@ int box_index_find(
 	struct box_index *x, const char *ref, struct box_entry *ret, holt_error **reterr);
 /* All, newest first. */
 int box_index_list(struct box_index *x, struct box_entry **ret, size_t *ret_n, holt_error **reterr);
+/* Those whose names begin with @prefix, by name; of the record only what "pool" is in it, NULL
+ * where it has none. */
+struct box_index_pool {
+	struct box_entry entry;
+	int64_t created_ns;
+};
+int box_index_list_pool(struct box_index *x, const char *prefix, struct box_index_pool **ret,
+	size_t *ret_n, holt_error **reterr);
 /* Whether there is an entry, and whether its box is kept after its end. */
 int box_index_look(
 	struct box_index *x, const char *id, bool *ret_there, bool *ret_keep, holt_error **reterr);

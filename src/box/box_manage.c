@@ -138,6 +138,10 @@ static int put_state(json_t *doc, const struct holt_box *b, const struct box_sta
 		json_object_set_new(state, "origin_note", json_string(s->note)) < 0 ||
 		json_object_set_new(state, "hello_us", json_integer((json_int_t)s->hello_us)) < 0 ||
 		json_object_set_new(state, "ready_us", json_integer((json_int_t)s->ready_us)) < 0 ||
+		(s->lease != BOX_LEASE_NONE &&
+			json_object_set_new(state, "lease", box_lease_json(s)) < 0) ||
+		(s->jail.known &&
+			json_object_set_new(state, "jail", box_jail_json(&s->jail)) < 0) ||
 		json_object_set_new(
 			doc, "name", b->rec.name ? json_string(b->rec.name) : json_null()) < 0) {
 		json_decref(state);
@@ -146,18 +150,60 @@ static int put_state(json_t *doc, const struct holt_box *b, const struct box_sta
 	return json_object_set_new(doc, "state", state) < 0 ? -ENOMEM : 0;
 }
 
+/* What the record says of the network, and how it is. */
+static int put_network(json_t *doc, const struct holt_box *b, const struct box_state *s)
+{
+	const bool any = b->rec.network.mode != NET_ISOLATED;
+	json_t *network = json_object_get(doc, "network");
+	auto_json now = box_net_json(s);
+	auto_json addresses = json_pack(
+		"{s:s, s:s}", "address", any ? NET_GUEST4 : "", "gateway", any ? NET_GATEWAY4 : "");
+
+	return network && now && addresses && json_object_update(network, now) == 0 &&
+			       json_object_update(network, addresses) == 0
+		       ? 0
+		       : -ENOMEM;
+}
+
 int box_json(struct holt_box *b, const char **ret, holt_error **reterr)
 {
 	struct box_state s;
 	auto_json doc = box_record_json(&b->rec);
 
 	box_look(b, &s);
-	char *text = doc && put_state(doc, b, &s) == 0 ? json_text(doc) : NULL;
+	char *text = doc && put_state(doc, b, &s) == 0 && put_network(doc, b, &s) == 0
+			     ? json_text(doc)
+			     : NULL;
 	if (!text)
 		return err_nomem(reterr);
 	mem_free(b->json);
 	b->json = text;
 	*ret = text;
+	return 0;
+}
+
+int box_ports(struct holt_box *b, const char *const **ret, holt_error **reterr)
+{
+	struct box_state s;
+	size_t n = 0;
+
+	box_look(b, &s);
+	char **list = mem_array(NET_PUBLISH_MAX + 1, sizeof *list);
+	bool ok = list != NULL;
+	for (const char *at = s.net_ports; ok && *at && n < NET_PUBLISH_MAX;) {
+		const size_t len = strcspn(at, " ");
+
+		list[n] = str_ndup(at, len);
+		ok = list[n++] != NULL;
+		at += len + (at[len] == ' ');
+	}
+	if (!ok) {
+		strv_free(list);
+		return err_nomem(reterr);
+	}
+	strv_free(b->ports);
+	b->ports = list;
+	*ret = (const char *const *)list;
 	return 0;
 }
 
@@ -212,6 +258,7 @@ static int end_by_force(struct holt_box *b, enum box_end why, holt_error **reter
 	s.exit_code = 137;
 	s.ended_ns = clock_wall_ns();
 	s.keeper_pid = s.vmm_pid = 0;
+	box_state_unlease(&s);
 	(void)snprintf(s.text, sizeof s.text, "its keeper did not answer and was killed");
 	(void)!box_state_write(d.fd, &s);
 	box_dir_close(&d);
@@ -222,7 +269,7 @@ static int end_by_force(struct holt_box *b, enum box_end why, holt_error **reter
 static int end_by_keeper(
 	struct holt_box *b, const struct wire_msg *msg, uint64_t timeout_ms, holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	struct session *s = NULL;
 	struct session_end end = {0};
 	int r = box_reach(b, timeout_ms, &s, reterr);
@@ -304,7 +351,7 @@ int box_kill(struct holt_box *b, uint32_t signo, holt_error **reterr)
 int box_wait(struct holt_box *b, uint64_t timeout_ms, holt_cancel *cancel, struct box_state *ret,
 	holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 
 	for (;;) {
 		struct session *s = NULL;

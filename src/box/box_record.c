@@ -90,9 +90,12 @@ json_t *box_record_json(const struct box_record *r)
 	put_text(obj, "image_digest", r->image_digest, &failed);
 	put_text(obj, "rootfs_digest", r->rootfs_digest, &failed);
 	put_text(obj, "hostname", r->hostname, &failed);
+	put(obj, "network", net_spec_json(&r->network), &failed);
 	put(obj, "config", config_json(&r->config), &failed);
 	if (r->has_program)
 		put(obj, "program", program_json(&r->program), &failed);
+	if (r->pooled)
+		put(obj, "pool", pool_record_json(&r->pool), &failed);
 	if (!failed)
 		return obj;
 	json_decref(obj);
@@ -205,10 +208,18 @@ int box_record_parse(const char *text, struct box_record *ret, holt_error **rete
 		r = parse_shape(doc, &b, reterr);
 	if (r == 0)
 		r = parse_config(json_object_get(doc, "config"), &b.config, reterr);
+	const json_t *network = doc ? json_object_get(doc, "network") : NULL;
+	if (r == 0 && network)
+		r = net_spec_parse(network, &b.network, reterr);
 	const json_t *program = doc ? json_object_get(doc, "program") : NULL;
 	if (r == 0 && program) {
 		b.has_program = true;
 		r = parse_program(program, &b.program, reterr);
+	}
+	const json_t *pool = doc ? json_object_get(doc, "pool") : NULL;
+	if (r == 0 && pool) {
+		r = pool_record_parse(pool, &b.pool, reterr);
+		b.pooled = r == 0;
 	}
 	if (r < 0) {
 		err_wrap(reterr, "cannot read what the index says about a box");
@@ -235,8 +246,10 @@ void box_record_done(struct box_record *r)
 	mem_free(r->image_digest);
 	mem_free(r->rootfs_digest);
 	mem_free(r->hostname);
+	net_spec_done(&r->network);
 	config_clear(&r->config);
 	process_done(&r->program);
+	pool_record_done(&r->pool);
 	*r = (struct box_record){0};
 }
 

@@ -3,6 +3,8 @@
 #define BOX_BOX_RECORD_H
 
 #include "base/json.h"
+#include "base/net_link.h"
+#include "box/pool_record.h"
 #include "box/process.h"
 
 /*
@@ -25,9 +27,12 @@ struct box_record {
 	uint64_t stop_grace_ms;
 	char *hostname;
 	uint8_t mac[6];
+	struct net_spec network; /* isolated in records of earlier versions */
 	struct image_config config; /* env, entrypoint, cmd, working_dir, user */
 	bool has_program;
 	struct process program;
+	bool pooled; /* a box of a pool: then this is known of it */
+	struct pool_record pool;
 };
 
 json_t *box_record_json(const struct box_record *r);

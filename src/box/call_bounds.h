@@ -4,19 +4,20 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/cond.h"
 #include "box/session.h"
 #include "holt/sys/backend.h"
 
 /* What bounds a call of a sandbox: one deadline for all that it waits for, and a token. */
 struct call_bounds {
-	uint64_t deadline_ms; /* as of session_deadline */
+	uint64_t deadline_ms; /* as of cond_deadline */
 	holt_cancel *cancel;
 };
 
 static inline struct call_bounds call_bounds_of(const holt_call *call)
 {
 	return (struct call_bounds){
-		.deadline_ms = session_deadline(call->timeout_ms), .cancel = call->cancel};
+		.deadline_ms = cond_deadline(call->timeout_ms), .cancel = call->cancel};
 }
 
 /* Milliseconds that are left; 0 when none are. */

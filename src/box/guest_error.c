@@ -29,6 +29,7 @@ static const struct {
 	[WIRE_FAIL_BUSY] = {HOLT_EBUSY, "end the other client first"},
 	[WIRE_FAIL_NO_SPACE] = {HOLT_ELIMIT,
 		"free some space where the home is; the box then goes on by itself"},
+	[WIRE_FAIL_PATH] = {HOLT_EIO, "check what is there in the box"},
 	[WIRE_FAIL_ENDING] = {HOLT_ECLOSED, "start the box again with 'holt start'"},
 };
 
@@ -46,7 +47,9 @@ char *guest_text(struct wire_bytes b)
 int guest_error(const struct wire_fail *m, holt_error **reterr)
 {
 	const bool known = m->class_ < sizeof classes / sizeof classes[0];
-	const int code = known ? classes[m->class_].code : HOLT_EPROTOCOL;
+	const int code = !known                        ? HOLT_EPROTOCOL
+			 : m->class_ == WIRE_FAIL_PATH ? guest_errno_code(m->errnum)
+						       : classes[m->class_].code;
 	auto_free char *text = guest_text(m->text);
 	auto_free char *stage = guest_text(m->stage);
 	auto_free char *object = guest_text(m->object);

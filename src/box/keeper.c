@@ -133,16 +133,16 @@ static void leave_record(struct keeper *k)
 	/* One that goes now is not to be seen as one that has ended and stays. */
 	if (k->spec.keep)
 		keeper_record(k, BOX_EXITED);
+	const char *reason = k->lease.idle_end ? "idle_timeout" : box_end_name(k->record.end);
 	keeper_tell(k, "die",
-		json_pack("{s:i, s:s}", "exit_code", k->record.exit_code, "reason",
-			box_end_name(k->record.end)));
+		json_pack("{s:i, s:s}", "exit_code", k->record.exit_code, "reason", reason));
 	if (k->spec.keep)
 		return;
 	/* What cannot be removed now is removed by the next process that opens the home. */
 	auto_fd boxes = openat(KEEPER_FD_HOME, "boxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (boxes >= 0)
 		(void)!box_dir_remove(boxes, k->spec.id);
-	keeper_tell(k, "destroy", NULL);
+	keeper_tell(k, "destroy", k->lease.idle_end ? json_pack("{s:s}", "reason", reason) : NULL);
 }
 
 static void finish(struct keeper *k)
@@ -151,6 +151,7 @@ static void finish(struct keeper *k)
 	if (k->machine)
 		(void)machine_end(k->machine);
 	clients_unlisten(k);
+	lease_done(k);
 	leave_record(k);
 	if (k->owner.data)
 		uv_close((uv_handle_t *)&k->owner, NULL);
@@ -386,8 +387,22 @@ static const char *origin_name(const struct keeper *k)
 	return k->spec.bare ? "bare" : "template";
 }
 
+/* Nothing will be started any more. False: the box has ended. */
+static bool give_up_privileges(struct keeper *k)
+{
+	/* The fake engine's machine is a process like this one. */
+	const int r = k->record.jail.known ? jail_self(KEEPER_FD_HOME) : 0;
+
+	if (r < 0)
+		keeper_end(k, WIRE_END_HOST, -r, "run 'holt doctor'",
+			"the keeper cannot give up its privileges: %s", strerrordesc_np(-r));
+	return r == 0;
+}
+
 void keeper_ready(struct keeper *k, struct machine *m)
 {
+	if (!give_up_privileges(k))
+		return;
 	k->state = KEEPER_READY;
 	keeper_set_stage(k, "running", 7);
 	(void)uv_timer_stop(&k->watchdog);
@@ -406,7 +421,10 @@ void keeper_ready(struct keeper *k, struct machine *m)
 	struct keeper_client *c;
 	DL_FOREACH (k->clients, c)
 		client_send_ready(c);
-	keeper_tell(k, "start", NULL);
+	keeper_tell(k, "start",
+		k->record.jail.reduced ? json_pack("{s:s, s:s}", "jail", "reduced", "missing",
+						 k->record.jail.missing)
+				       : NULL);
 }
 
 /* An owner that lets its box go and still waits for its end leaves the flush its time; one that is
@@ -476,6 +494,7 @@ static int keeper_init(struct keeper *k)
 	if (!k->relay)
 		return -ENOMEM;
 	k->log = BOX_LOG_INIT(KEEPER_FD_BOX, k->spec.log_bytes);
+	lease_init(k);
 	k->record.keeper_pid = getpid();
 	k->record.started_ns = clock_wall_ns();
 	(void)snprintf(k->record.accel, sizeof k->record.accel, "%s", k->spec.kvm ? "kvm" : "tcg");
@@ -565,5 +584,6 @@ int keeper_main(const struct vm_engine *engine)
 	(void)uv_run(&k.loop, UV_RUN_DEFAULT);
 	relay_free(k.relay);
 	(void)uv_loop_close(&k.loop);
+	keeper_spec_done(&k.spec);
 	return 0;
 }

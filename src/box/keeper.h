@@ -3,6 +3,7 @@
 #define BOX_KEEPER_H
 
 #include "base/err.h"
+#include "base/net_link.h"
 #include "vmm/vm.h"
 
 #include <stdbool.h>
@@ -14,7 +15,10 @@
  * fixed number. The write end of the owner pipe stays open in the owner: its end-of-file tells the
  * keeper that the owner is gone, unless a client has sent detach before.
  */
-#define KEEPER_PROTOCOL        2
+/* 3 has hold, park and lease, 4 a network in the specification. Everything else is as in 2, so
+ * boxes that a program before it has started are still reached: only those three are refused there.
+ */
+#define KEEPER_PROTOCOL        4
 #define KEEPER_PROTOCOL_OLDEST 2
 
 enum keeper_fd {
@@ -45,6 +49,15 @@ enum keeper_role {
 /* In the home: spares/<key of the template>/<id>/ are the directories of spares. */
 #define SPARES_DIR "spares"
 
+/* Directories that a machine gets before it is frozen: paths as the wire has them, each with its
+ * NUL, and whose they are. More than that are made in each box instead. */
+struct keeper_directories {
+	char owner[256];
+	uint32_t n; /* 0: none */
+	uint32_t len;
+	char paths[2048];
+};
+
 struct keeper_spec {
 	enum keeper_role role;
 	/* With KEEPER_BOX: begin as a clone of the template in memory_fd and state_fd. With
@@ -54,6 +67,7 @@ struct keeper_spec {
 	/* Of the template: a clone that is not bare is refused unless the disk is the copy that was
 	 * made for it and never used, see disk_origin.h. */
 	char generation[33];
+	struct keeper_directories directories; /* with KEEPER_TEMPLATE */
 	char key[33]; /* of the template; with KEEPER_SPARE */
 	uint64_t delay_ms; /* before the machine starts, so that it is not in anybody's way */
 	uint64_t lifetime_ms; /* of a spare that nobody claims */
@@ -61,6 +75,8 @@ struct keeper_spec {
 	char id[33]; /* also the name of the box's directory */
 	char name[65]; /* of the box, or empty: for events */
 	bool kvm;
+	bool run_with; /* of QEMU, see vmm/qemu_facts.h */
+	bool jail_reduced; /* HOLT_JAIL=reduced where the box was started, see vmm/jail.h */
 	bool keep; /* the box stays after its end; otherwise its directory goes */
 	uint32_t memory_mib;
 	uint32_t cpus;
@@ -72,11 +88,14 @@ struct keeper_spec {
 	uint64_t boot_timeout_ms; /* of one attempt, from QEMU's start to the agent's setup_done */
 	char hostname[65];
 	uint8_t mac[6];
+	struct net_spec network; /* lent to keeper_spec_write; keeper_spec_read makes one */
 };
 
 /* Write the specification to @fd, and read it back in the keeper. */
 int keeper_spec_write(const struct keeper_spec *spec, int fd, holt_error **reterr);
 int keeper_spec_read(int fd, struct keeper_spec *ret, holt_error **reterr);
+/* Of what was read. */
+void keeper_spec_done(struct keeper_spec *spec);
 
 /* The keeper's life: boots the VM with one retry, serves clients, ends with the owner or as asked,
  * leaves a state file or removes the box's directory. Returns the process's exit status. Call it
@@ -90,7 +109,8 @@ int keeper_main(const struct vm_engine *engine);
  * gets a keeper_answer. All little-endian by being on one machine.
  *
  * Who claims a spare sends a third descriptor: the read end of an owner pipe, in which the box's
- * specification waits already. From then on all is as after the start of a keeper.
+ * specification waits already. From then on all is as after the start of a keeper. That is between
+ * two of the same protocol only, as the specification is.
  */
 #define KEEPER_SOCKET "sock"
 #define KNOCK_FDS     3 /* at most: two lanes, and with a claim the owner's pipe */

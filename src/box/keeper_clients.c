@@ -36,6 +36,7 @@ void client_drop(struct keeper_client *c)
 	relay_client_remove(k->relay, c->relay);
 	c->relay = NULL;
 	pause_client_gone(k, c);
+	lease_client_gone(c);
 	channel_close(&c->ch);
 	if (k->maker == c) {
 		k->maker = NULL;
@@ -63,6 +64,12 @@ static int client_command(
 	case WIRE_OP_pause:
 		pause_ask(k, c, msg);
 		return 0;
+	case WIRE_OP_hold:
+		return lease_hold(k, c, msg);
+	case WIRE_OP_unhold:
+		return lease_unhold(k, c, msg);
+	case WIRE_OP_lease:
+		return lease_ask(k, c, msg);
 	default:
 		/* Before the start nothing else can be done, and nobody should ask. */
 		return k->state == KEEPER_BOOTING
@@ -261,7 +268,9 @@ static bool peer_is_ours(int fd)
 static enum keeper_verdict judge(
 	const struct keeper *k, const struct keeper_knock *knock, bool is_claim)
 {
-	if (knock->version < KEEPER_PROTOCOL_OLDEST || knock->oldest > KEEPER_PROTOCOL)
+	const uint16_t oldest = is_claim ? KEEPER_PROTOCOL : KEEPER_PROTOCOL_OLDEST;
+
+	if (knock->version < oldest || knock->oldest > KEEPER_PROTOCOL)
 		return KEEPER_WRONG_VERSION;
 	if (is_claim != (k->state == KEEPER_WAITING))
 		return KEEPER_NO_SPARE;

@@ -54,9 +54,10 @@ static int peer_of(int fd, struct ucred *ret)
 
 static int send_knock(int fd, const int *fds, size_t n)
 {
+	const bool claim = n == KNOCK_FDS;
 	struct keeper_knock knock = {.magic = KEEPER_MAGIC,
 		.version = KEEPER_PROTOCOL,
-		.oldest = KEEPER_PROTOCOL_OLDEST};
+		.oldest = claim ? KEEPER_PROTOCOL : KEEPER_PROTOCOL_OLDEST};
 	struct iovec part = {.iov_base = &knock, .iov_len = sizeof knock};
 	union {
 		struct cmsghdr head;
@@ -83,7 +84,7 @@ static int hangs(const char *id, holt_error **reterr)
 	return r;
 }
 
-static int read_answer(int fd, const char *id, holt_error **reterr)
+static int read_answer(int fd, const char *id, uint16_t *ret_version, holt_error **reterr)
 {
 	struct keeper_answer answer = {0};
 	const ssize_t n = recv(fd, &answer, sizeof answer, 0);
@@ -103,6 +104,7 @@ static int read_answer(int fd, const char *id, holt_error **reterr)
 		return err_make(reterr, HOLT_EBUSY, "another process has claimed it");
 	if (answer.verdict != KEEPER_WELCOME)
 		return err_make(reterr, HOLT_ELIMIT, "the box has as many clients as it can");
+	*ret_version = answer.version;
 	return 0;
 }
 
@@ -113,6 +115,7 @@ static int knock(int boxes, const char *id, uint64_t timeout_ms, int owner, stru
 	int control[2] = {FD_NONE, FD_NONE};
 	int bulk[2] = {FD_NONE, FD_NONE};
 	struct ucred peer = {0};
+	uint16_t version = 0;
 	auto_fd fd = door_connect(boxes, id, timeout_ms);
 
 	if (fd == -ENOENT || fd == -ECONNREFUSED)
@@ -131,9 +134,11 @@ static int knock(int boxes, const char *id, uint64_t timeout_ms, int owner, stru
 		r = send_knock(fd, (const int[]){control[1], bulk[1], owner},
 			owner < 0 ? KNOCK_FDS - 1 : KNOCK_FDS);
 	r = r < 0 ? err_errno(reterr, -r, "cannot reach the box's keeper")
-		  : read_answer(fd, id, reterr);
+		  : read_answer(fd, id, &version, reterr);
 	if (r == 0)
 		r = session_open(loop, take_fd(control[0]), take_fd(bulk[0]), id, ret, reterr);
+	if (r == 0)
+		session_set_protocol(*ret, version);
 	for (int i = 0; i < 2; i++) {
 		(void)fd_close(control[i]);
 		(void)fd_close(bulk[i]);

@@ -4,7 +4,8 @@
  * come to rest, has QEMU save the devices, and ends. What it leaves are the memory, the devices'
  * state and the disk of one moment, which belong together.
  *
- *   BOOTING --setup_done (bare: hello)--> park --done--> rest --idle--> save --completed--> ENDING
+ *   BOOTING --setup_done (bare: hello)--> network --done--> park --done--> rest --idle--> save
+ *                    where it is a pool's  '-- directories -'          ENDING <--completed--'
  *
  * Rest: for a while after its boot a kernel still has work that nobody waits for. Frozen into a
  * template, every clone would begin by doing it (seen: 0.3 to 0.9 s instead of 0.05). So the
@@ -91,31 +92,91 @@ static void on_look(uv_timer_t *timer)
 	save(k);
 }
 
-static void on_parked(void *user, const struct wire_msg *msg)
+/* What the agent was asked for is done; otherwise it is over. */
+static bool is_done(struct keeper *k, const struct wire_msg *msg)
 {
-	struct keeper *k = user;
 	char text[256];
 
 	if (!msg || !k->machine)
-		return; /* it is over anyway */
-	if (msg->op != WIRE_OP_done) {
-		(void)str_escape(text, sizeof text, msg->fail.text.data, msg->fail.text.len, false);
-		freeze_failed(k, text);
+		return false; /* it is over anyway */
+	if (msg->op == WIRE_OP_done)
+		return true;
+	(void)str_escape(text, sizeof text, msg->fail.text.data, msg->fail.text.len, false);
+	freeze_failed(k, text);
+	return false;
+}
+
+static void on_parked(void *user, const struct wire_msg *msg)
+{
+	struct keeper *k = user;
+
+	if (!is_done(k, msg))
 		return;
-	}
 	keeper_set_stage(k, "rest", 4);
 	k->resting = (struct keeper_resting){.cpu_ns = machine_cpu_ns(k)};
 	(void)uv_timer_start(&k->retry, on_look, LOOK_MS, LOOK_MS);
+}
+
+static void park(struct keeper *k)
+{
+	keeper_set_stage(k, "park", 4);
+	if (relay_ask(k->relay, &(struct wire_msg){.op = WIRE_OP_park}, on_parked, k) < 0)
+		freeze_failed(k, "the agent could not be asked to come to rest");
+}
+
+static void on_directories(void *user, const struct wire_msg *msg)
+{
+	struct keeper *k = user;
+
+	if (is_done(k, msg))
+		park(k);
+}
+
+static void ask_directories(struct keeper *k)
+{
+	const struct keeper_directories *d = &k->spec.directories;
+	const struct wire_msg msg = {.op = WIRE_OP_directories,
+		.directories = {.user = bytes_of(d->owner),
+			.paths = {
+				.data = (const uint8_t *)d->paths, .len = d->len, .count = d->n}}};
+
+	keeper_set_stage(k, "directories", 11);
+	if (relay_ask(k->relay, &msg, on_directories, k) < 0)
+		freeze_failed(k, "the agent could not be asked for directories");
+}
+
+static void ask_or_park(struct keeper *k)
+{
+	if (k->spec.directories.n > 0)
+		ask_directories(k);
+	else
+		park(k);
+}
+
+static void on_network(void *user, const struct wire_msg *msg)
+{
+	struct keeper *k = user;
+
+	if (is_done(k, msg))
+		ask_or_park(k);
+}
+
+static void ask_network(struct keeper *k)
+{
+	keeper_set_stage(k, "network", 7);
+	if (net_prepare(k, on_network) < 0)
+		freeze_failed(k, "the agent could not be asked to set its network card up");
 }
 
 void freeze_begin(struct keeper *k, struct machine *m)
 {
 	k->state = KEEPER_READY;
 	relay_set_guest(k->relay, &m->guest);
-	keeper_set_stage(k, "park", 4);
 	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, FREEZE_MS, 0);
-	if (relay_ask(k->relay, &(struct wire_msg){.op = WIRE_OP_park}, on_parked, k) < 0)
-		freeze_failed(k, "the agent could not be asked to come to rest");
+	if (k->net.known)
+		ask_network(k);
+	else
+		ask_or_park(k);
 }
 
 void freeze_event(struct keeper *k, const char *name, const json_t *data)

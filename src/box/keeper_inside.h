@@ -13,7 +13,8 @@
 /*
  * The keeper's parts: keeper.c (life and end), keeper_machine.c (one attempt at a VM),
  * keeper_clients.c (the socket and who comes by it), keeper_freeze.c (making a template),
- * keeper_pause.c, keeper_space.c, keeper_spare.c.
+ * keeper_net.c (the network helper), keeper_pause.c, keeper_space.c, keeper_spare.c, keeper_lease.c
+ * (who has the box).
  */
 #define CONSOLE_TAIL 3072u /* bytes of console kept for an error */
 /* From a claim to setup_done: a spare that takes longer is none, and the claimer does without. */
@@ -41,13 +42,35 @@ struct machine {
 	int handles; /* still open: the three above and the channel */
 	bool ending;
 	bool greeted;
+	bool set_up;
 	bool lost;
+};
+
+enum keeper_hold_state {
+	HOLD_NONE, /* nothing is asked, or all is answered */
+	HOLD_WAITS, /* for the one who has it */
+	HOLD_GRANTED /* it has the box, and is told when the machine runs */
+};
+
+/* What a client wants of a box of a pool. Texts are escaped. */
+struct keeper_hold {
+	enum keeper_hold_state state;
+	uint32_t stream; /* where the answer goes */
+	uint64_t turn; /* who came first has the smaller one */
+	uint64_t until_ns; /* the wait is over then */
+	uint64_t idle_ms;
+	uint64_t pause_ms;
+	bool stop_when_idle;
+	char holder[33];
+	char label[65];
+	char trace[129];
 };
 
 struct keeper_client {
 	struct keeper *k;
 	struct channel ch;
 	struct relay_client *relay; /* NULL: it has left */
+	struct keeper_hold hold;
 	struct keeper_client *prev;
 	struct keeper_client *next;
 };
@@ -84,6 +107,38 @@ struct keeper_spare {
 	uint64_t until_ms; /* its time is over then; clock_mono_ms */
 };
 
+/* Who has the box, see keeper_lease.c. Times are of CLOCK_BOOTTIME, UINT64_MAX: never. */
+struct keeper_lease {
+	bool timer_open;
+	int timer_fd;
+	uv_poll_t timer;
+	struct keeper_client *holder; /* NULL: nobody, or only the lease */
+	bool lasts; /* there is a lease */
+	uint64_t until_ns; /* of the lease */
+	uint64_t idle_ms; /* the last holder's wishes */
+	uint64_t pause_ms;
+	bool stop_when_idle;
+	uint64_t idle_at_ns; /* of a box that is warm */
+	uint64_t pause_at_ns;
+	uint64_t next_turn;
+	bool idle_end; /* that is why the box ends */
+	char trace[129]; /* of the last hold */
+};
+
+/* The network of the machine that there is, see keeper_net.c. */
+struct keeper_network {
+	struct keeper_helper *helper; /* NULL: none lives */
+	enum box_net state;
+	bool tell; /* the guest has to be told of it before the box is ready */
+	bool known; /* its agent knows of networks */
+	bool told; /* it was */
+	bool done; /* it has set its card up */
+	bool ipv6;
+	char search[200]; /* of the host */
+	uint64_t refused_ms; /* until when events of refusals are spent; clock_mono_ms */
+	uint64_t left_out; /* refusals that no event tells of yet */
+};
+
 struct keeper {
 	const struct vm_engine *engine;
 	struct keeper_spec spec;
@@ -104,6 +159,8 @@ struct keeper {
 	bool trying; /* while waiting: the machine runs, the write may fail again */
 	struct keeper_pausing pausing;
 	struct keeper_spare spare;
+	struct keeper_lease lease;
+	struct keeper_network net;
 	struct keeper_resting resting;
 	enum vm_origin origin; /* of the attempt that is under way, or was made last */
 	unsigned attempts;
@@ -152,10 +209,14 @@ void keeper_settle(struct keeper *k);
 
 /* keeper_machine.c */
 void machine_start(struct keeper *k);
+/* A jail as the record has it. */
+void keeper_note_jail(struct box_jail *ret, const struct jail_state *jail);
 /* Kill it and let its handles go; it frees itself later. Returns the wait status. */
 int machine_end(struct machine *m);
 void machine_lost_timeout(struct keeper *k);
 
+/* Is it set up, and its network? Then the box is ready. */
+void machine_ready_perhaps(struct machine *m);
 /* Say hello to a guest that waits for one. Returns 0 or -errno. */
 int machine_greet(struct machine *m);
 
@@ -189,11 +250,48 @@ void spare_claim(struct keeper *k, int owner_fd, int control_fd, int bulk_fd);
  * or removed where nobody is responsible for it any more. */
 bool spare_leave(struct keeper *k);
 
+/* keeper_net.c */
+/* Of what the guest is told at its start: the relay, which numbers from 1, has none yet. */
+#define NET_STREAM UINT32_MAX
+/* Start the helper of a box that has a network, and let go of the card's other end. What fails is
+ * the end of the box. */
+void net_start(struct keeper *k, struct machine *m);
+/* The machine ends, and the helper with it. */
+void net_end(struct keeper *k);
+/* Whether the box has a network, be it up or lost. */
+bool net_wanted(const struct keeper *k);
+/* The setup is on its way to the guest: what comes now comes behind it. */
+void net_greeted(struct keeper *k);
+/* Ask the guest of a template to set its card up as most of its clones want it; @answer as in
+ * relay_ask. */
+int net_prepare(struct keeper *k, void (*answer)(void *user, const struct wire_msg *msg))
+	__attribute__((warn_unused_result));
+/* The guest says that its card is set up. False: nobody had asked. */
+bool net_guest_done(struct keeper *k);
+/* Nothing about the network is still to come before the box is ready. */
+bool net_is_ready(const struct keeper *k);
+
 /* keeper_pause.c */
 void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+/* The same as the keeper's own wish, where nothing of that kind is under way; lease_pause_over is
+ * the answer. */
+void pause_begin(struct keeper *k, bool on);
 /* Let a paused VM run again, without waiting, on its way to its end. */
 void pause_lift(struct keeper *k);
 void pause_client_gone(struct keeper *k, const struct keeper_client *c);
+
+/* keeper_lease.c */
+/* What clients ask: 0, or a negative number where the client is to be dropped. */
+int lease_hold(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+int lease_unhold(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+int lease_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg);
+/* Its connection has ended. */
+void lease_client_gone(struct keeper_client *c);
+/* A pause, or the end of one, is done, or has failed with @failure. */
+void lease_pause_over(struct keeper *k, const char *failure);
+void lease_init(struct keeper *k);
+/* The box is over: nobody has it. */
+void lease_done(struct keeper *k);
 
 /* keeper_space.c */
 /* QEMU has stopped the machine, since the host could not write its disk. */

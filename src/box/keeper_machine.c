@@ -71,6 +71,7 @@ int machine_end(struct machine *m)
 	if (m->k->machine == m)
 		m->k->machine = NULL;
 	relay_set_guest(m->k->relay, NULL);
+	net_end(m->k);
 	close_handle(&m->exited);
 	close_handle(&m->console);
 	if (m->vm.qmp_fd >= 0) {
@@ -230,6 +231,20 @@ static int answer_hello(struct machine *m)
 	return 0;
 }
 
+/* A clone of a template boots instead, with what there is now. */
+static void setup_failed(struct machine *m, int errnum, const char *text)
+{
+	struct keeper *k = m->k;
+
+	if (k->origin == VM_CLONE) {
+		boot_failed(k, errnum, text);
+		return;
+	}
+	keeper_end(k, WIRE_END_SETUP_FAILED, errnum,
+		"if the image is damaged, remove it and import it again",
+		"the guest could not set itself up: %s", text);
+}
+
 static void guest_hello(struct machine *m, const struct wire_hello *hello)
 {
 	struct keeper *k = m->k;
@@ -242,24 +257,43 @@ static void guest_hello(struct machine *m, const struct wire_hello *hello)
 	m->greeted = true;
 	k->hello_us = clock_mono_us() - k->started_us;
 	keeper_set_stage(k, "hello", 5);
-	if (answer_hello(m) < 0)
+	k->net.known = (hello->features & WIRE_FEATURE_NETWORK) != 0;
+	if (net_wanted(k) && !k->net.known)
+		setup_failed(m, EPROTONOSUPPORT,
+			"its agent is of an earlier version, which knows no network");
+	else if (answer_hello(m) < 0)
 		boot_failed(k, EIO, "cannot send the setup to the guest");
+	else if (k->machine == m && k->state == KEEPER_BOOTING)
+		net_greeted(k);
 }
 
 static void guest_setup_failed(struct machine *m, const struct wire_fail *fail)
 {
-	struct keeper *k = m->k;
 	char text[512];
 
-	keeper_set_stage(k, fail->stage.data, fail->stage.len);
+	keeper_set_stage(m->k, fail->stage.data, fail->stage.len);
 	(void)str_escape(text, sizeof text, fail->text.data, fail->text.len, false);
-	if (k->origin == VM_CLONE) {
-		boot_failed(k, (int)fail->errnum, text);
-		return;
-	}
-	keeper_end(k, WIRE_END_SETUP_FAILED, (int)fail->errnum,
-		"if the image is damaged, remove it and import it again",
-		"the guest could not set itself up: %s", text);
+	setup_failed(m, (int)fail->errnum, text);
+}
+
+/* It is set up, and so is its network. */
+void machine_ready_perhaps(struct machine *m)
+{
+	if (m->k->state == KEEPER_BOOTING && m->set_up && net_is_ready(m->k))
+		keeper_ready(m->k, m);
+}
+
+static void guest_set_up(struct machine *m)
+{
+	struct keeper *k = m->k;
+
+	m->set_up = true;
+	if (k->origin == VM_FREEZE)
+		freeze_begin(k, m);
+	else if (k->spec.role == KEEPER_SPARE)
+		spare_begin(k, m);
+	else
+		machine_ready_perhaps(m);
 }
 
 static void guest_boot_frame(struct machine *m, const struct wire_msg *msg)
@@ -274,18 +308,19 @@ static void guest_boot_frame(struct machine *m, const struct wire_msg *msg)
 		keeper_set_stage(k, msg->stage.name.data, msg->stage.name.len);
 		return;
 	case WIRE_OP_setup_done:
-		if (m->greeted && msg->stream == 0) {
-			if (k->origin == VM_FREEZE)
-				freeze_begin(k, m);
-			else if (k->spec.role == KEEPER_SPARE)
-				spare_begin(k, m);
-			else
-				keeper_ready(k, m);
+		if (m->greeted && !m->set_up && msg->stream == 0) {
+			guest_set_up(m);
+			return;
+		}
+		break;
+	case WIRE_OP_done:
+		if (m->set_up && msg->stream == NET_STREAM && net_guest_done(k)) {
+			machine_ready_perhaps(m);
 			return;
 		}
 		break;
 	case WIRE_OP_fail:
-		if (msg->stream == 0) {
+		if (msg->stream == 0 || (msg->stream == NET_STREAM && k->net.told)) {
 			guest_setup_failed(m, &msg->fail);
 			return;
 		}
@@ -478,18 +513,39 @@ static struct vm_spec vm_spec_of(const struct keeper *k)
 		.lock_fd = KEEPER_FD_VM_LOCK,
 		.memory_fd = k->origin == VM_COLD ? FD_NONE : KEEPER_FD_MEMORY,
 		.state_fd = k->origin == VM_CLONE ? KEEPER_FD_STATE : FD_NONE,
-		.disk_bytes = k->spec.disk_bytes};
+		.disk_bytes = k->spec.disk_bytes,
+		.box_id = k->spec.id,
+		.reduced = k->spec.jail_reduced,
+		.run_with = k->spec.run_with};
 }
 
 /* A clone lacks something that a boot does not need; what a boot lacks is not there a second time
  * either. */
 static void start_failed(struct keeper *k, const holt_error *error)
 {
+	if (*holt_error_stage(error))
+		keeper_set_stage(k, holt_error_stage(error), strlen(holt_error_stage(error)));
 	if (k->origin == VM_CLONE)
 		boot_failed(k, holt_error_errno(error), holt_error_message(error));
 	else
 		keeper_end(k, WIRE_END_HOST, holt_error_errno(error), holt_error_hint(error),
 			"cannot start the VM: %s", holt_error_message(error));
+}
+
+void keeper_note_jail(struct box_jail *ret, const struct jail_state *jail)
+{
+	size_t len = 0;
+
+	*ret = (struct box_jail){.known = jail->on != 0 || jail->missing[0],
+		.reduced = jail->reduced,
+		.uid = jail->uid};
+	for (int i = 0; i < JAIL_LAYERS; i++) {
+		if (jail->on & 1u << i)
+			len += (size_t)snprintf(ret->layers + len, sizeof ret->layers - len, "%s%s",
+				len ? ", " : "", jail_layer_name((enum jail_layer)i));
+	}
+	(void)str_escape(
+		ret->missing, sizeof ret->missing, jail->missing, strlen(jail->missing), false);
 }
 
 void machine_start(struct keeper *k)
@@ -517,6 +573,7 @@ void machine_start(struct keeper *k)
 		return;
 	}
 	k->vmm_us = clock_mono_us() - k->started_us;
+	keeper_note_jail(&k->record.jail, &m->vm.jail);
 	keeper_set_stage(k, "kernel", 6);
 	k->machine = m;
 	if (machine_watch(m) < 0) {
@@ -527,4 +584,6 @@ void machine_start(struct keeper *k)
 	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, boot_limit_ms(k), 0);
 	if (k->origin == VM_CLONE && machine_wake(m) < 0)
 		boot_failed(k, EIO, "the monitor or the guest could not be reached");
+	else if (k->spec.role != KEEPER_SPARE)
+		net_start(k, m);
 }

@@ -6,7 +6,8 @@
  *
  *   RUNNING --freeze--> done --stop--> PAUSED --cont--> running --freeze off, time--> RUNNING
  *
- * One change at a time. Without a monitor (fake engine) only the programs are stopped.
+ * One change at a time, asked for by a client or by the keeper itself (keeper_lease.c). Without a
+ * monitor (fake engine) only the programs are stopped.
  */
 #include "box/keeper_inside.h"
 
@@ -27,12 +28,11 @@ static void answer(struct keeper *k, const char *failure)
 
 	k->pausing.busy = false;
 	k->pausing.client = NULL;
-	if (!c || !c->relay)
-		return;
-	if (failure)
+	if (c && c->relay && failure)
 		(void)!relay_refuse(c->relay, k->pausing.stream, WIRE_FAIL_INTERNAL, EIO, failure);
-	else
+	else if (c && c->relay)
 		(void)!relay_done(c->relay, k->pausing.stream);
+	lease_pause_over(k, failure);
 }
 
 static void set_paused(struct keeper *k, bool paused)
@@ -124,10 +124,35 @@ void pause_lift(struct keeper *k)
 	(void)!ask_freeze(k, false, NULL);
 }
 
+/* What k->pausing says. */
+static void begin(struct keeper *k)
+{
+	const bool on = k->pausing.on;
+	int r = 0;
+
+	if (!on)
+		space_over(k);
+	if (k->paused == on)
+		answer(k, NULL);
+	else if (on)
+		r = ask_freeze(k, true, on_frozen);
+	else if (k->machine->vm.qmp_fd < 0)
+		on_running(NULL, NULL, k);
+	else
+		r = qmp_command(&k->machine->qmp, "cont", NULL, on_running, k, NULL);
+	if (r < 0)
+		answer(k, "the machine could not be asked");
+}
+
+void pause_begin(struct keeper *k, bool on)
+{
+	k->pausing = (struct keeper_pausing){.busy = true, .on = on};
+	begin(k);
+}
+
 void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg *msg)
 {
 	const bool on = msg->pause.on;
-	int r = 0;
 
 	if (k->state != KEEPER_READY || !k->machine) {
 		(void)!relay_refuse(c->relay, msg->stream, WIRE_FAIL_ENDING, ESHUTDOWN,
@@ -146,16 +171,5 @@ void pause_ask(struct keeper *k, struct keeper_client *c, const struct wire_msg 
 	}
 	k->pausing = (struct keeper_pausing){
 		.client = c, .stream = msg->stream, .busy = true, .on = on};
-	if (!on)
-		space_over(k);
-	if (k->paused == on)
-		answer(k, NULL);
-	else if (on)
-		r = ask_freeze(k, true, on_frozen);
-	else if (k->machine->vm.qmp_fd < 0)
-		on_running(NULL, NULL, k);
-	else
-		r = qmp_command(&k->machine->qmp, "cont", NULL, on_running, k, NULL);
-	if (r < 0)
-		answer(k, "the machine could not be asked");
+	begin(k);
 }

@@ -62,9 +62,11 @@ static void on_stopped(const json_t *data, const holt_error *error, void *user)
 	k->spare.until_ms = clock_mono_ms() + k->spec.lifetime_ms;
 	look_again(k, k->spec.lifetime_ms);
 	k->record.vmm_pid = k->machine->vm.proc.pid;
-	keeper_record(k, BOX_PAUSED);
+	/* Who reads that it waits finds it listening. */
 	if (clients_listen(k) < 0)
 		spare_failed(k, "it cannot listen");
+	else
+		keeper_record(k, BOX_PAUSED);
 }
 
 static void on_warm(void *user, const struct wire_msg *msg)
@@ -126,8 +128,17 @@ static int adopt_spec(struct keeper *k, int owner_fd)
 {
 	struct keeper_spec spec;
 
-	if (keeper_spec_read(owner_fd, &spec, NULL) < 0 || spec.role != KEEPER_BOX)
+	if (keeper_spec_read(owner_fd, &spec, NULL) < 0)
 		return -EINVAL;
+	/* A reduced one was made for somebody who is content with less. */
+	const int r = spec.role != KEEPER_BOX                        ? -EINVAL
+		      : k->record.jail.reduced && !spec.jail_reduced ? -EPERM
+								     : 0;
+	if (r < 0) {
+		keeper_spec_done(&spec);
+		return r;
+	}
+	keeper_spec_done(&k->spec);
 	k->spec = spec;
 	k->log = BOX_LOG_INIT(KEEPER_FD_BOX, spec.log_bytes);
 	k->record.started_ns = clock_wall_ns();
@@ -147,7 +158,7 @@ void spare_claim(struct keeper *k, int owner_fd, int control_fd, int bulk_fd)
 	k->maker = added == 0 ? k->clients : NULL;
 	k->detached = false;
 	k->state = KEEPER_BOOTING;
-	k->machine->greeted = false;
+	k->machine->greeted = k->machine->set_up = false;
 	keeper_set_stage(k, "claim", 5);
 	(void)uv_timer_stop(&k->retry);
 	(void)uv_timer_start(&k->watchdog, k->watchdog.timer_cb, SPARE_CLAIM_MS, 0);
@@ -156,6 +167,8 @@ void spare_claim(struct keeper *k, int owner_fd, int control_fd, int bulk_fd)
 	else if (qmp_command(&k->machine->qmp, "cont", NULL, on_running, k, NULL) < 0 ||
 		 machine_greet(k->machine) < 0)
 		spare_failed(k, "it could not go on");
+	else
+		net_start(k, k->machine);
 }
 
 /* ---- the end ---- */

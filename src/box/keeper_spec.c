@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/banned.h"
 
-#define SPEC_SIZE_MAX 65536u
+#define SPEC_SIZE_MAX 65000u /* with its length no more than a pipe takes without a reader */
 
 int keeper_spec_write(const struct keeper_spec *s, int fd, holt_error **reterr)
 {
@@ -21,21 +21,31 @@ int keeper_spec_write(const struct keeper_spec *s, int fd, holt_error **reterr)
 	auto_json doc = json_pack("{s:i, s:i, s:s, s:s, s:b, s:b, s:s, s:s}", "protocol",
 		KEEPER_PROTOCOL, "role", (int)s->role, "id", s->id, "name", s->name, "kvm",
 		(int)s->kvm, "keep", (int)s->keep, "hostname", s->hostname, "mac", mac);
-	auto_json origin = json_pack("{s:b, s:b, s:s, s:s, s:s, s:I, s:I}", "clone", (int)s->clone,
-		"bare", (int)s->bare, "generation", s->generation, "key", s->key, "note", s->note,
-		"delay_ms", (json_int_t)s->delay_ms, "lifetime_ms", (json_int_t)s->lifetime_ms);
+	auto_json origin = json_pack("{s:b, s:b, s:b, s:b, s:s, s:s, s:s, s:I, s:I}", "clone",
+		(int)s->clone, "bare", (int)s->bare, "jail_reduced", (int)s->jail_reduced,
+		"run_with", (int)s->run_with, "generation", s->generation, "key", s->key, "note",
+		s->note, "delay_ms", (json_int_t)s->delay_ms, "lifetime_ms",
+		(json_int_t)s->lifetime_ms);
+	auto_json directories = json_pack("{s:o, s:I, s:o}", "directories",
+		json_from_data(s->directories.paths, s->directories.len), "n_directories",
+		(json_int_t)s->directories.n, "owner", json_from_bytes(s->directories.owner));
 	auto_json numbers = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_mib",
 		(json_int_t)s->memory_mib, "cpus", (json_int_t)s->cpus, "tsc_khz",
 		(json_int_t)s->tsc_khz, "stop_signal", (json_int_t)s->stop_signal, "stop_grace_ms",
 		(json_int_t)s->stop_grace_ms, "log_bytes", (json_int_t)s->log_bytes, "disk_bytes",
 		(json_int_t)s->disk_bytes, "boot_timeout_ms", (json_int_t)s->boot_timeout_ms);
-	if (!doc || !numbers || !origin || json_object_update(doc, numbers) < 0 ||
-		json_object_update(doc, origin) < 0)
+	if (!doc || !numbers || !origin || !directories || json_object_update(doc, numbers) < 0 ||
+		json_object_update(doc, origin) < 0 || json_object_update(doc, directories) < 0 ||
+		json_object_set_new(doc, "network", net_spec_json(&s->network)) < 0)
 		return err_nomem(reterr);
 	auto_free char *text = json_text(doc);
 	if (!text)
 		return err_nomem(reterr);
 	const uint32_t len = (uint32_t)strlen(text);
+	if (len > SPEC_SIZE_MAX)
+		return err_make(reterr, HOLT_ELIMIT,
+			"the specification of the box has %u bytes, more than %u", len,
+			SPEC_SIZE_MAX);
 	int r = fd_write_full(fd, &len, sizeof len);
 	if (r == 0)
 		r = fd_write_full(fd, text, len);
@@ -127,6 +137,29 @@ static int parse_origin(const json_t *doc, struct keeper_spec *s, holt_error **r
 	return 0;
 }
 
+static int parse_directories(const json_t *doc, struct keeper_directories *d, holt_error **reterr)
+{
+	auto_free char *paths = NULL;
+	auto_free char *owner = NULL;
+	int64_t n = 0;
+	size_t len = 0;
+	/* Who claims a spare may be from before there were any. */
+	if (!json_object_get(doc, "n_directories"))
+		return 0;
+	int r = get_number(doc, "n_directories", 0, (int64_t)sizeof d->paths, &n, reterr);
+
+	if (r < 0 || (r = json_get_data(doc, "directories", &paths, &len, reterr)) < 0 ||
+		(r = json_get_bytes(doc, "owner", &owner, reterr)) < 0)
+		return r;
+	if (!paths || !owner || len > sizeof d->paths || strlen(owner) >= sizeof d->owner)
+		return err_make(reterr, HOLT_EINVALID, "'directories' are missing or too long");
+	d->n = (uint32_t)n;
+	d->len = (uint32_t)len;
+	memcpy(d->paths, paths, len);
+	(void)snprintf(d->owner, sizeof d->owner, "%s", owner);
+	return 0;
+}
+
 static int spec_parse(const json_t *doc, struct keeper_spec *s, holt_error **reterr)
 {
 	int64_t protocol = 0;
@@ -141,11 +174,21 @@ static int spec_parse(const json_t *doc, struct keeper_spec *s, holt_error **ret
 		(r = get_text(doc, "hostname", s->hostname, sizeof s->hostname, reterr)) < 0 ||
 		(r = get_text(doc, "name", s->name, sizeof s->name, reterr)) < 0 ||
 		(r = get_text(doc, "mac", mac, sizeof mac, reterr)) < 0 ||
-		(r = parse_mac(mac, s->mac, reterr)) < 0 || (r = parse_origin(doc, s, reterr)) < 0)
+		(r = parse_mac(mac, s->mac, reterr)) < 0 ||
+		(r = parse_origin(doc, s, reterr)) < 0 ||
+		(r = parse_directories(doc, &s->directories, reterr)) < 0)
 		return r;
 	s->kvm = json_is_true(json_object_get(doc, "kvm"));
 	s->keep = json_is_true(json_object_get(doc, "keep"));
-	return parse_numbers(doc, s, reterr);
+	s->jail_reduced = json_is_true(json_object_get(doc, "jail_reduced"));
+	s->run_with = json_is_true(json_object_get(doc, "run_with"));
+	r = parse_numbers(doc, s, reterr);
+	return r < 0 ? r : net_spec_parse(json_object_get(doc, "network"), &s->network, reterr);
+}
+
+void keeper_spec_done(struct keeper_spec *spec)
+{
+	net_spec_done(&spec->network);
 }
 
 int keeper_spec_read(int fd, struct keeper_spec *ret, holt_error **reterr)

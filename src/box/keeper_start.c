@@ -9,8 +9,10 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "box/assets.h"
+#include "vmm/jail.h"
 #include "vmm/kernel.h"
 #include "vmm/probe.h"
+#include "vmm/qemu_facts.h"
 #include "base/banned.h"
 
 void keeper_parts_done(struct keeper_parts *p)
@@ -47,7 +49,8 @@ static int open_kernel(
 	if (r < 0)
 		return r;
 	const char *const *dirs = (const char *const *)near;
-	r = kernel_find(dirs, home->cache_dir, &kernel, reterr);
+	r = home->kernel ? kernel_find_at(home->kernel, home->cache_dir, &kernel, reterr)
+			 : kernel_find(dirs, home->cache_dir, &kernel, reterr);
 	if (r == 0)
 		r = asset_agent(&agent, &agent_len, &agent_mem, reterr);
 	if (r == 0)
@@ -169,12 +172,18 @@ static int spawn_keeper(const struct holt_home *home, const struct box_dir *d,
 int keeper_start(struct holt_home *home, const struct box_dir *dir, struct keeper_parts *p,
 	const struct keeper_spec *spec, holt_error **reterr)
 {
-	int r = fd_pipe(p->owner);
+	struct keeper_spec whole = *spec;
+	int r = jail_wish(&whole.jail_reduced, reterr);
 
+	whole.run_with = qemu_has_run_with(home->cache_dir);
+
+	if (r < 0)
+		return r;
+	r = fd_pipe(p->owner);
 	if (r < 0 || (r = fd_socketpair(p->control)) < 0 || (r = fd_socketpair(p->bulk)) < 0)
 		return err_errno(reterr, -r, "cannot make the keeper's sockets");
 	/* The pipe takes all of it; written later it could meet a keeper that has ended. */
-	r = keeper_spec_write(spec, p->owner[1], reterr);
+	r = keeper_spec_write(&whole, p->owner[1], reterr);
 	if (r == 0)
 		r = spawn_keeper(home, dir, p, reterr);
 	/* The keeper's ends: as long as they are open here, its end would not be seen. */

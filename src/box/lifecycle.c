@@ -25,6 +25,7 @@
 #include "box/origin.h"
 #include "box/request.h"
 #include "vmm/disk.h"
+#include "vmm/jail.h"
 #include "base/banned.h"
 
 /* What the keeper may take beyond its two boot attempts: a clone that fails, and some. */
@@ -64,6 +65,7 @@ static void fill_spec(
 	spec->stop_signal = r->stop_signal;
 	spec->stop_grace_ms = r->stop_grace_ms;
 	spec->boot_timeout_ms = w->boot_timeout_ms;
+	spec->network = r->network; /* lent */
 }
 
 static int take_locks(struct holt_box *b, holt_error **reterr)
@@ -129,7 +131,8 @@ static int start_parts(struct holt_box *b, struct keeper_parts *p, const struct 
 	int owner_fd = FD_NONE;
 	int r = keeper_choose_accel(b->home, w->accel, &spec, reterr);
 
-	if (r < 0 || (r = take_locks(b, reterr)) < 0 ||
+	if (r < 0 || (r = jail_wish(&spec.jail_reduced, reterr)) < 0 ||
+		(r = take_locks(b, reterr)) < 0 ||
 		(r = keeper_open_kernel(b->home, p, reterr)) < 0 ||
 		(r = open_file(&b->dir, "rootfs", O_RDONLY, &p->rootfs_fd, reterr)) < 0 ||
 		(r = loop_start(b->home->loop, reterr)) < 0)
@@ -145,6 +148,7 @@ static int start_parts(struct holt_box *b, struct keeper_parts *p, const struct 
 		origin_clone(b, &origin, p, &spec);
 		r = start_machine(b, p, w, &spec, ret, reterr);
 	}
+	b->furnished = origin.want.directories.n > 0;
 	if (r == 0)
 		origin_refill(b, &origin, p);
 	return r;
@@ -160,20 +164,26 @@ void box_await_refill(struct holt_box *b)
 	b->refill = NULL;
 }
 
-/* Its program, and then its independence. */
 static int start_program(const struct holt_box *b, struct session *s, const struct start_wish *w,
 	struct holt_exec **ret, holt_error **reterr)
 {
 	struct process program = b->rec.program;
-	int r = 0;
 
 	program.flags |= WIRE_EXEC_MAIN;
-	if (b->rec.has_program)
-		r = exec_start(s, &program, w->cancel, ret, reterr);
-	if (r == 0 && w->detached)
-		r = session_ask(s, &(struct wire_msg){.op = WIRE_OP_detach}, DETACH_TIMEOUT_MS,
-			w->cancel, NULL, reterr);
-	return r;
+	return b->rec.has_program ? exec_start(s, &program, w->cancel, ret, reterr) : 0;
+}
+
+/* The keeper's word comes first: until then the box goes with its owner. */
+static int detach(struct holt_box *b, struct session *s, holt_cancel *cancel, holt_error **reterr)
+{
+	const int r = session_ask(s, &(struct wire_msg){.op = WIRE_OP_detach}, DETACH_TIMEOUT_MS,
+		cancel, NULL, reterr);
+
+	if (r < 0)
+		return r;
+	b->owner_fd = fd_close(b->owner_fd);
+	b->ours = false;
+	return 0;
 }
 
 /* Let a session go that may still have execs. */
@@ -239,31 +249,47 @@ static void tell_note(const struct holt_box *b, const struct session_ready *read
 			b->rec.name ? b->rec.name : b->rec.id, ready->note);
 }
 
+/* Less than what is required is what its user has asked for; each start says so. */
+static void tell_jail(const struct holt_box *b)
+{
+	struct box_state state;
+	bool reduced = false;
+
+	if (jail_wish(&reduced, NULL) < 0 || !reduced)
+		return;
+	box_state_look(b->home->boxes_fd, b->rec.id, &state);
+	if (state.jail.reduced)
+		log_warn("box", "box %s runs in a reduced jail (HOLT_JAIL); missing: %s",
+			b->rec.name ? b->rec.name : b->rec.id, state.jail.missing);
+}
+
 int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
 	holt_error **reterr)
 {
 	struct holt_exec *program = NULL;
 	struct session *s = NULL;
 	struct session_ready ready;
+	const uint64_t boots_ms = 2 * w->boot_timeout_ms + START_MARGIN_MS;
 	int r = start_session(b, w, &s, reterr);
 
 	if (r == 0)
-		r = session_wait_ready(
-			s, 2 * w->boot_timeout_ms + START_MARGIN_MS, w->cancel, &ready, reterr);
+		r = session_wait_ready(s,
+			w->ready_ms && w->ready_ms < boots_ms ? w->ready_ms : boots_ms, w->cancel,
+			&ready, reterr);
 	if (r == 0) {
 		tell_note(b, &ready);
+		b->furnished = b->furnished && strcmp(ready.origin, "cold") != 0;
+		tell_jail(b);
 		r = start_program(b, s, w, &program, reterr);
 	}
+	if (r == 0 && w->detached)
+		r = detach(b, s, w->cancel, reterr);
 	if (r < 0) {
 		err_stage(reterr, "start");
 		err_object(reterr, b->rec.id);
 		exec_free(program);
 		give_up(b, s);
 		return r;
-	}
-	if (w->detached) {
-		b->owner_fd = fd_close(b->owner_fd);
-		b->ours = false;
 	}
 	if (ret_program)
 		*ret_program = program;
@@ -309,6 +335,14 @@ static int new_session(
 	(void)pthread_mutex_unlock(&b->lock);
 	session_close(fresh);
 	return 0;
+}
+
+struct session *box_session(struct holt_box *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	struct session *s = b->session && session_alive(b->session) ? b->session : NULL;
+	(void)pthread_mutex_unlock(&b->lock);
+	return s;
 }
 
 int box_reach(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr)
@@ -382,4 +416,20 @@ int box_connect_within(struct holt_box *b, uint64_t timeout_ms, holt_cancel *can
 	(void)err_make(reterr, HOLT_EUNAVAILABLE, "the box has not been started yet");
 	err_hint(reterr, "start it with 'holt start'");
 	return -HOLT_EUNAVAILABLE;
+}
+
+int box_detach(struct holt_box *b, holt_error **reterr)
+{
+	struct session *s = NULL;
+
+	if (!b->ours)
+		return 0;
+	int r = box_connect(b, DOOR_WAIT_MS, &s, reterr);
+	if (r == 0)
+		r = detach(b, s, NULL, reterr);
+	if (r < 0) {
+		err_stage(reterr, "detach");
+		err_object(reterr, b->rec.id);
+	}
+	return r;
 }

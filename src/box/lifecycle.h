@@ -30,12 +30,15 @@ struct box_wish {
 	uint64_t stop_grace_ms;
 	const struct process_wish *program; /* NULL: none */
 	const struct process *program_limits; /* its time-out, terminal, replay and pids_max */
+	const struct pool_record *pool; /* NULL: a box of no pool */
+	struct net_spec network; /* checked; lent */
 };
 
 struct start_wish {
 	bool detached;
 	bool no_template;
 	uint64_t boot_timeout_ms;
+	uint64_t ready_ms; /* for a keeper that does not tell how its boots end; 0: as they take */
 	const char *accel; /* NULL: auto */
 	holt_cancel *cancel;
 };
@@ -49,15 +52,17 @@ struct session_list {
 struct holt_box {
 	struct holt_home *home;
 	struct box_record rec;
-	struct box_dir dir; /* locked from creation to start, unless it is kept */
+	struct box_dir dir; /* locked from creation to start, unless it is kept and of no pool */
 	int unstarted; /* atomic: it is we who hold the locks, and nothing runs */
 	int owner_fd; /* write end: the keeper ends the box when it closes */
 	bool ours; /* started attached through this handle */
+	bool furnished; /* since its last start: it began with the directories of its record */
 	struct holt_job *refill; /* starts spares for those that this handle took; or NULL */
 	pthread_mutex_t lock; /* of the sessions and of knocking */
 	struct session *session; /* NULL: not connected */
 	struct session_list *ended; /* earlier ones */
 	char *json;
+	char **ports; /* what box_ports told */
 };
 
 /* box_create.c */
@@ -82,8 +87,14 @@ bool box_free_name(struct holt_home *home, const char *holder);
 /* lifecycle.c */
 int box_start(struct holt_box *b, const struct start_wish *w, struct holt_exec **ret_program,
 	holt_error **reterr);
+/* Let a box that was started attached through this handle live on without it. 0 also where it does
+ * already. */
+int box_detach(struct holt_box *b, holt_error **reterr);
 /* Until the spares are started that this handle's starts were to replace. */
 void box_await_refill(struct holt_box *b);
+/* The borrowed session that this handle has with the keeper; NULL where there is none that lives.
+ */
+struct session *box_session(struct holt_box *b);
 /* A borrowed session with the keeper, however far the box is; HOLT_ECLOSED where none lives. A
  * keeper that hangs is waited for at most @timeout_ms, or DOOR_WAIT_MS if that is less. */
 int box_reach(struct holt_box *b, uint64_t timeout_ms, struct session **ret, holt_error **reterr);
@@ -110,6 +121,8 @@ int box_list(struct holt_home *home, struct holt_box ***ret, size_t *ret_n, holt
 void box_list_free(struct holt_box **list, size_t n);
 void box_look(struct holt_box *b, struct box_state *ret);
 int box_json(struct holt_box *b, const char **ret, holt_error **reterr);
+/* Published ports as they are bound, borrowed until the next call. */
+int box_ports(struct holt_box *b, const char *const **ret, holt_error **reterr);
 int box_stop(struct holt_box *b, uint64_t grace_ms, holt_error **reterr);
 int box_kill(struct holt_box *b, uint32_t signo, holt_error **reterr);
 int box_pause(struct holt_box *b, bool on, holt_error **reterr);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  *   never started   a spare; else a full template, with a copy of its disk, which is made where the
- *                   shape is the default
+ *                   shape is the default, or a pool's, of which more boxes will come; a pool's has
+ *                   the directories of its boxes already
  *   started before  a bare template, whose guest mounts the box's own disk; likewise
  *   anything else   a boot
  */
@@ -13,6 +14,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "box/disk_origin.h"
+#include "box/pool_directories.h"
 #include "box/spares.h"
 #include "vmm/disk.h"
 #include "base/banned.h"
@@ -23,11 +25,17 @@ static bool is_default_shape(const struct box_record *r)
 	       r->disk_bytes == DEFAULT_DISK_BYTES;
 }
 
+/* Whether a template that is missing is made. */
+static bool is_worth_one(const struct box_record *r)
+{
+	return is_default_shape(r) || r->pooled;
+}
+
 static int find(
 	const struct holt_box *b, const struct origin *o, struct template *ret, holt_error **reterr)
 {
-	return is_default_shape(&b->rec) ? template_make(b->home, &o->want, ret, reterr)
-					 : template_open(b->home, o->key, ret, reterr);
+	return is_worth_one(&b->rec) ? template_make(b->home, &o->want, ret, reterr)
+				     : template_open(b->home, o->key, ret, reterr);
 }
 
 static int copy_disk(const struct box_dir *d, const struct template *t, holt_error **reterr)
@@ -58,7 +66,7 @@ static void explain(const struct holt_box *b, const holt_error *error, struct ke
 {
 	const char *text = holt_error_message(error);
 
-	if (holt_error_code(error) == HOLT_ENOT_FOUND && !is_default_shape(&b->rec))
+	if (holt_error_code(error) == HOLT_ENOT_FOUND && !is_worth_one(&b->rec))
 		return;
 	(void)str_escape(spec->note, sizeof spec->note, text, strlen(text), false);
 }
@@ -81,6 +89,8 @@ void origin_look(struct holt_box *b, const struct start_wish *w, const struct ke
 				       .rootfs_fd = p->rootfs_fd,
 				       .boot_timeout_ms = w->boot_timeout_ms,
 				       .cancel = w->cancel}};
+	if (!ret->want.bare)
+		pool_directories_of(b, &ret->want.directories);
 	if (w->no_template || !rec->rootfs_digest || template_key(&ret->want, ret->key, NULL) < 0)
 		ret->key[0] = 0;
 	else if (!ret->want.bare && is_default_shape(rec))

@@ -391,6 +391,7 @@ int relay_from_client(
 	switch (msg->op) {
 	case WIRE_OP_exec:
 	case WIRE_OP_attach:
+	case WIRE_OP_directories:
 	case WIRE_OP_ping:
 	case WIRE_OP_stats:
 		*ret_what = "a request on a stream in use";
@@ -494,7 +495,8 @@ static int guest_answer(struct stream *s, const struct wire_msg *msg, const char
 	static const struct {
 		uint16_t request;
 		uint16_t answer;
-	} pairs[] = {{WIRE_OP_freeze, WIRE_OP_done}, {WIRE_OP_park, WIRE_OP_done},
+	} pairs[] = {{WIRE_OP_directories, WIRE_OP_done}, {WIRE_OP_freeze, WIRE_OP_done},
+		{WIRE_OP_network, WIRE_OP_done}, {WIRE_OP_park, WIRE_OP_done},
 		{WIRE_OP_ping, WIRE_OP_pong}, {WIRE_OP_stats, WIRE_OP_stats_reply}};
 	bool fits = msg->op == WIRE_OP_fail;
 

@@ -44,7 +44,7 @@ static void on_ended(struct session_stream *stream)
 static int ask_locked(struct session *s, struct request *r, const struct wire_msg *msg,
 	uint64_t timeout_ms, holt_cancel *cancel, holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	struct wire_msg copy = *msg;
 	int rc = session_stream_add(s, &r->stream);
 
@@ -61,7 +61,8 @@ static int ask_locked(struct session *s, struct request *r, const struct wire_ms
 	while (!r->over && !r->lost && rc == 0)
 		rc = session_cond_wait(s, &r->cond, deadline_ms, cancel);
 	if (r->failure) {
-		err_object(&r->failure, session_box_id(s));
+		if (!*holt_error_object(r->failure))
+			err_object(&r->failure, session_box_id(s));
 		return err_take(reterr, r->failure);
 	}
 	if (r->over)
@@ -85,7 +86,7 @@ int session_ask(struct session *s, const struct wire_msg *msg, uint64_t timeout_
 	struct request r = {.stream = {.on_frame = on_frame, .on_ended = on_ended}};
 	struct cancel_waiter waiter = {.lock = session_mutex(s), .cond = &r.cond};
 
-	session_cond_init(&r.cond);
+	cond_init(&r.cond);
 	cancel_enter(cancel, &waiter);
 	session_lock(s);
 	const int rc = ask_locked(s, &r, msg, timeout_ms, cancel, reterr);
@@ -103,7 +104,7 @@ int session_tell(struct session *s, const struct wire_msg *msg, holt_error **ret
 	struct request r = {.stream = {.on_frame = on_frame, .on_ended = on_ended}};
 	struct wire_msg copy = *msg;
 
-	session_cond_init(&r.cond);
+	cond_init(&r.cond);
 	session_lock(s);
 	/* Only for its number: what comes to it later concerns nobody. */
 	int rc = session_stream_add(s, &r.stream);

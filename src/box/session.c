@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "box/keeper.h"
 #include "base/banned.h"
 
 /* Bytes that may wait for the keeper. */
@@ -21,6 +22,7 @@ struct session {
 	char box_id[40];
 	int fds[2]; /* the channel's; open until after the state is ENDED */
 	int init_result;
+	unsigned protocol;
 	struct channel ch;
 
 	pthread_mutex_t lock; /* of everything below */
@@ -192,6 +194,7 @@ int session_open(struct loop *loop, int control_fd, int bulk_fd, const char *box
 		return err_nomem(reterr);
 	}
 	s->loop = loop;
+	s->protocol = KEEPER_PROTOCOL;
 	s->kick = (struct loop_kick){.loop = loop, .fn = flush, .arg = s};
 	s->fds[0] = control_fd;
 	s->fds[1] = bulk_fd;
@@ -199,7 +202,7 @@ int session_open(struct loop *loop, int control_fd, int bulk_fd, const char *box
 	s->out[0] = s->out[1] = BUF_INIT(SESSION_QUEUE_MAX);
 	(void)snprintf(s->box_id, sizeof s->box_id, "%s", box_id);
 	(void)pthread_mutex_init(&s->lock, NULL);
-	session_cond_init(&s->cond);
+	cond_init(&s->cond);
 	loop_call(loop, do_init, s);
 	if (s->init_result < 0) {
 		const int r = s->init_result;
@@ -232,6 +235,16 @@ const char *session_box_id(const struct session *s)
 	return s->box_id;
 }
 
+unsigned session_protocol(const struct session *s)
+{
+	return s->protocol;
+}
+
+void session_set_protocol(struct session *s, unsigned protocol)
+{
+	s->protocol = protocol;
+}
+
 void session_lock(struct session *s)
 {
 	(void)pthread_mutex_lock(&s->lock);
@@ -247,38 +260,12 @@ pthread_mutex_t *session_mutex(struct session *s)
 	return &s->lock;
 }
 
-void session_cond_init(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-
-	(void)pthread_condattr_init(&attr);
-	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	(void)pthread_cond_init(cond, &attr);
-	(void)pthread_condattr_destroy(&attr);
-}
-
-uint64_t session_deadline(uint64_t timeout_ms)
-{
-	const uint64_t now = clock_mono_ms();
-
-	return timeout_ms >= HOLT_FOREVER - now ? HOLT_FOREVER : now + timeout_ms;
-}
-
 int session_cond_wait(
 	struct session *s, pthread_cond_t *cond, uint64_t deadline_ms, const holt_cancel *cancel)
 {
 	if (cancel_fired(cancel))
 		return -HOLT_ECANCELLED;
-	if (deadline_ms == HOLT_FOREVER) {
-		(void)pthread_cond_wait(cond, &s->lock);
-		return 0;
-	}
-	if (clock_mono_ms() >= deadline_ms)
-		return -HOLT_ETIMEOUT;
-	const struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000),
-		.tv_nsec = (long)(deadline_ms % 1000) * 1000000L};
-	(void)pthread_cond_timedwait(cond, &s->lock, &until);
-	return 0;
+	return cond_wait(cond, &s->lock, deadline_ms) ? 0 : -HOLT_ETIMEOUT;
 }
 
 int session_stream_add(struct session *s, struct session_stream *stream)
@@ -337,6 +324,23 @@ int session_send(struct session *s, const struct wire_msg *msg)
 	return 0;
 }
 
+/* What the caller can do about a network that cannot be had. */
+static int network_code(int errnum)
+{
+	switch (errnum) {
+	case EADDRINUSE:
+		return HOLT_EBUSY;
+	case EACCES:
+	case EPERM:
+		return HOLT_EDENIED;
+	case EADDRNOTAVAIL:
+	case EINVAL:
+		return HOLT_EINVALID;
+	default:
+		return HOLT_EUNAVAILABLE;
+	}
+}
+
 int session_end_error(struct session *s, holt_error **reterr)
 {
 	static const int codes[] = {
@@ -356,6 +360,11 @@ int session_end_error(struct session *s, holt_error **reterr)
 
 	if (s->end.told && s->end.reason < sizeof codes / sizeof codes[0])
 		code = codes[s->end.reason];
+	if (code == HOLT_EUNAVAILABLE && strcmp(s->end_stage, "network") == 0)
+		code = network_code((int)s->end_errnum);
+	/* The host cannot, however often one tries. */
+	if (s->end.told && s->end.reason == WIRE_END_HOST && s->end_errnum == EOPNOTSUPP)
+		code = HOLT_EUNSUPPORTED;
 	(void)err_make(reterr, code, "%s", s->end_text);
 	err_stage(reterr, s->end_stage[0] ? s->end_stage : "keeper");
 	err_object(reterr, s->box_id);
@@ -370,7 +379,7 @@ int session_wait_ready(struct session *s, uint64_t timeout_ms, holt_cancel *canc
 	struct session_ready *ret, holt_error **reterr)
 {
 	struct cancel_waiter waiter = {.lock = &s->lock, .cond = &s->cond};
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	int r = 0;
 
 	cancel_enter(cancel, &waiter);
@@ -414,7 +423,7 @@ int session_wait_end(struct session *s, uint64_t timeout_ms, holt_cancel *cancel
 	struct session_end *ret, holt_error **reterr)
 {
 	struct cancel_waiter waiter = {.lock = &s->lock, .cond = &s->cond};
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	int r = 0;
 
 	cancel_enter(cancel, &waiter);
@@ -436,7 +445,7 @@ int session_wait_end(struct session *s, uint64_t timeout_ms, holt_cancel *cancel
 
 int session_wait_gone(struct session *s, uint64_t timeout_ms, holt_error **reterr)
 {
-	const uint64_t deadline_ms = session_deadline(timeout_ms);
+	const uint64_t deadline_ms = cond_deadline(timeout_ms);
 	int r = 0;
 
 	session_lock(s);

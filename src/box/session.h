@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/cancel.h"
+#include "base/cond.h"
 #include "box/channel.h"
 #include "box/loop.h"
 
@@ -71,6 +72,10 @@ bool session_alive(struct session *s);
 int session_why(struct session *s, holt_error **reterr);
 
 const char *session_box_id(const struct session *s);
+/* The protocol of the keeper: this program's own, unless a knock has told another. */
+unsigned session_protocol(const struct session *s);
+/* Before anybody else has the session. */
+void session_set_protocol(struct session *s, unsigned protocol);
 void session_lock(struct session *s);
 void session_unlock(struct session *s);
 pthread_mutex_t *session_mutex(struct session *s);
@@ -84,14 +89,9 @@ int session_send(struct session *s, const struct wire_msg *msg) __attribute__((w
 /* Set @reterr to why the session has ended. Returns the negative code. */
 int session_end_error(struct session *s, holt_error **reterr);
 
-/* A condition that waits on CLOCK_MONOTONIC. */
-void session_cond_init(pthread_cond_t *cond);
 /* Wait on @cond until woken: 0, -HOLT_ETIMEOUT at @deadline_ms (clock_mono_ms, or HOLT_FOREVER),
  * -HOLT_ECANCELLED. Lock held. */
 int session_cond_wait(
 	struct session *s, pthread_cond_t *cond, uint64_t deadline_ms, const holt_cancel *cancel);
-
-/* now + timeout without overflow. */
-uint64_t session_deadline(uint64_t timeout_ms);
 
 #endif

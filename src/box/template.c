@@ -47,25 +47,30 @@ static int add_file(struct buf *b, const char *name, const struct stat *st)
 		(int64_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
 }
 
-/* What lies in the cache has the digest of what it was made from as its name, and may be made again
- * at any time; anything else is known by its inode. */
-static int add_open_file(struct buf *b, const char *name, int fd, const char *cache_prefix)
+const char *template_cached_name(int fd, const char *prefix, char path[PATH_MAX])
 {
 	static const char deleted[] = " (deleted)";
 	char link[32];
-	char path[PATH_MAX];
-	struct stat st;
 
 	(void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	const ssize_t len = readlink(link, path, sizeof path - 1);
-	if (len > 0) {
-		path[len] = 0;
-		if (str_ends(path, deleted))
-			path[len - (ssize_t)strlen(deleted)] = 0;
-		const char *slash = strrchr(path, '/');
-		if (slash && str_starts(slash + 1, cache_prefix))
-			return buf_printf(b, "%s\n", slash + 1);
-	}
+	const ssize_t len = readlink(link, path, PATH_MAX - 1);
+	if (len <= 0)
+		return NULL;
+	path[len] = 0;
+	if (str_ends(path, deleted))
+		path[len - (ssize_t)strlen(deleted)] = 0;
+	const char *slash = strrchr(path, '/');
+	return slash && str_starts(slash + 1, prefix) ? slash + 1 : NULL;
+}
+
+static int add_open_file(struct buf *b, const char *name, int fd, const char *cache_prefix)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	const char *cached = template_cached_name(fd, cache_prefix, path);
+
+	if (cached)
+		return buf_printf(b, "%s\n", cached);
 	return fstat(fd, &st) < 0 ? -errno : add_file(b, name, &st);
 }
 
@@ -124,13 +129,41 @@ static int add_host(struct buf *b)
 	return r;
 }
 
-int template_key(const struct template_want *w, char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr)
+static int short_digest(const void *data, size_t len, char ret[TEMPLATE_KEY_LEN + 1])
+{
+	char digest[DIGEST_STR_LEN + 1];
+
+	if (digest_of(data, len, digest) < 0)
+		return -ENOMEM;
+	(void)snprintf(ret, TEMPLATE_KEY_LEN + 1, "%s", strchr(digest, ':') + 1);
+	return 0;
+}
+
+int template_directories_key(
+	const struct keeper_directories *d, char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr)
+{
+	auto_buf b = BUF_INIT(sizeof *d);
+
+	ret[0] = 0;
+	if (d->n == 0)
+		return 0;
+	int r = buf_append(&b, d->owner, strlen(d->owner) + 1);
+	if (r == 0)
+		r = buf_append(&b, d->paths, d->len);
+	if (r == 0)
+		r = short_digest(b.data, b.len, ret);
+	return r < 0 ? err_nomem(reterr) : 0;
+}
+
+int template_key_again(const struct template_want *w, const char *directories,
+	char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr)
 {
 	auto_buf b = BUF_INIT(KEY_TEXT_MAX);
-	char digest[DIGEST_STR_LEN + 1];
 	int r = buf_printf(&b, "holt template " TEMPLATE_FORMAT " %d\n%s\n%" PRIu64 "\n", w->bare,
 		w->rootfs_digest, w->disk_bytes);
 
+	if (r == 0 && *directories)
+		r = buf_printf(&b, "directories %s\n", directories);
 	if (r == 0)
 		r = add_open_file(&b, "kernel", w->kernel_fd, "vmlinux-");
 	if (r == 0)
@@ -141,10 +174,15 @@ int template_key(const struct template_want *w, char ret[TEMPLATE_KEY_LEN + 1], 
 		return err_errno(reterr, -r, "cannot look at the guest's kernel");
 	if ((r = add_qemu(&b, reterr)) < 0 || (r = add_command_line(&b, w, reterr)) < 0)
 		return r;
-	if (digest_of(b.data, b.len, digest) < 0)
-		return err_nomem(reterr);
-	(void)snprintf(ret, TEMPLATE_KEY_LEN + 1, "%s", strchr(digest, ':') + 1);
-	return 0;
+	return short_digest(b.data, b.len, ret) < 0 ? err_nomem(reterr) : 0;
+}
+
+int template_key(const struct template_want *w, char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr)
+{
+	char directories[TEMPLATE_KEY_LEN + 1];
+	const int r = template_directories_key(&w->directories, directories, reterr);
+
+	return r < 0 ? r : template_key_again(w, directories, ret, reterr);
 }
 
 /* ---- opening ---- */

@@ -5,6 +5,8 @@
 #include "box/box_home.h"
 #include "box/keeper_start.h"
 
+#include <limits.h>
+
 /*
  * Templates: machines that were booted once, came to rest, and were saved. A box that begins as a
  * clone of one has its own copy of the disk and maps the memory privately, so that its pages are
@@ -40,6 +42,8 @@ struct template_want {
 	int rootfs_fd;
 	uint64_t boot_timeout_ms;
 	holt_cancel *cancel;
+	/* That it has besides: a pool's boxes begin with them. Of a bare one there are none. */
+	struct keeper_directories directories;
 };
 
 /* An open one. */
@@ -65,6 +69,7 @@ struct template_info {
 	uint32_t memory_mib;
 	uint32_t cpus;
 	uint64_t disk_bytes;
+	char directories[TEMPLATE_KEY_LEN + 1]; /* template_directories_key */
 	uint64_t size_bytes; /* that its files take on the disk */
 	uint64_t build_ms;
 	int64_t created_ns;
@@ -73,8 +78,21 @@ struct template_info {
 	unsigned spares_wanted;
 };
 
+/* The part of a key that is about directories: empty where there are none. */
+int template_directories_key(
+	const struct keeper_directories *d, char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr);
+
+/* The key of one that is described, made of today's kernel, initramfs and QEMU as @w has them. */
+int template_key_again(const struct template_want *w, const char *directories,
+	char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr);
+
 int template_key(
 	const struct template_want *w, char ret[TEMPLATE_KEY_LEN + 1], holt_error **reterr);
+
+/* What lies in the cache has the digest of what it was made from as its name, and may be made again
+ * at any time; anything else is known by its inode. The name of an open file that begins with
+ * @prefix, in @path, or NULL. */
+const char *template_cached_name(int fd, const char *prefix, char path[PATH_MAX]);
 
 /* Open the one with that key, and note that it was used. HOLT_ENOT_FOUND where there is none, or
  * one that is torn, which is then removed. */

@@ -55,6 +55,9 @@ int template_machine(const struct template_want *w, enum keeper_role role, const
 		.disk_bytes = w->disk_bytes,
 		.boot_timeout_ms = w->boot_timeout_ms,
 		.hostname = HOSTNAME};
+	/* A spare has them from its template. */
+	if (role == KEEPER_TEMPLATE)
+		ret->directories = w->directories;
 	(void)snprintf(ret->id, sizeof ret->id, "%s", id);
 	return random_mac(ret->mac) < 0
 		       ? err_make(reterr, HOLT_EIO, "no random bytes from the kernel")

@@ -72,6 +72,8 @@ static json_t *facts_json(const struct template_facts *f)
 
 	if (!doc || !shape || !files || json_object_update(doc, shape) < 0 ||
 		json_object_update(doc, files) < 0 ||
+		(*i->directories &&
+			json_object_set_new(doc, "directories", json_string(i->directories)) < 0) ||
 		(!i->bare && json_object_set_new(doc, TEMPLATE_DISK, file_json(&f->disk)) < 0))
 		return NULL;
 	return take_ptr(doc);
@@ -95,6 +97,9 @@ int template_files_seal(int dir, const struct template_want *w, uint64_t build_m
 					   .build_ms = build_ms,
 					   .created_ns = (int64_t)clock_wall_ns()}};
 	int r = random_hex(f.generation, sizeof f.generation - 1);
+
+	if (r == 0 && template_directories_key(&w->directories, f.info.directories, NULL) < 0)
+		r = -ENOMEM;
 
 	f.info.image = str_dup(w->image);
 	f.info.rootfs_digest = str_dup(w->rootfs_digest);
@@ -162,6 +167,9 @@ static int parse_info(const json_t *doc, struct template_info *i)
 	i->cpus = (uint32_t)cpus;
 	i->disk_bytes = (uint64_t)disk;
 	i->build_ms = (uint64_t)build;
+	if (json_object_get(doc, "directories") &&
+		get_text(doc, "directories", i->directories, sizeof i->directories) < 0)
+		return -EINVAL;
 	i->bare = json_is_true(json_object_get(doc, "bare"));
 	i->kvm = json_is_true(json_object_get(doc, "kvm"));
 	if (json_get_bytes(doc, "image", &i->image, NULL) < 0 ||

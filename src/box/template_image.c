@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "box/origin.h"
+#include "box/pool_directories.h"
 #include "box/spares.h"
 #include "image/images.h"
 #include "base/banned.h"
@@ -66,7 +67,8 @@ static int find_info(
 static struct template_want want_of(const struct image *img, const char *name,
 	const struct template_wish *w, const struct keeper_parts *p, const struct keeper_spec *spec)
 {
-	return (struct template_want){.image = name,
+	const char *own = img->config.user ? img->config.user : "";
+	struct template_want want = {.image = name,
 		.rootfs_digest = img->rootfs_digest,
 		.bare = w->bare,
 		.memory_mib = w->memory_mib,
@@ -79,6 +81,10 @@ static struct template_want want_of(const struct image *img, const char *name,
 		.rootfs_fd = p->rootfs_fd,
 		.boot_timeout_ms = w->boot_timeout_ms,
 		.cancel = w->cancel};
+
+	if (!w->bare)
+		pool_directories_fill(w->directories, w->owner ? w->owner : own, &want.directories);
+	return want;
 }
 
 static int make(struct holt_home *home, const struct image *img, const char *name,
@@ -113,10 +119,32 @@ int template_image_build(struct holt_home *home, const char *image, const struct
 
 /* ---- spares ---- */
 
-static const struct template_wish default_wish = {.memory_mib = DEFAULT_MEMORY_MIB,
-	.cpus = DEFAULT_CPUS,
-	.disk_bytes = DEFAULT_DISK_BYTES,
-	.boot_timeout_ms = BOOT_TIMEOUT_MS};
+static struct template_wish default_shape(const struct template_wish *w)
+{
+	struct template_wish d = w ? *w : (struct template_wish){0};
+
+	d.bare = false;
+	d.memory_mib = DEFAULT_MEMORY_MIB;
+	d.cpus = DEFAULT_CPUS;
+	d.disk_bytes = DEFAULT_DISK_BYTES;
+	d.boot_timeout_ms = BOOT_TIMEOUT_MS;
+	return d;
+}
+
+/* Those of all its templates. */
+static int shed_all(struct holt_home *home, const char *rootfs_digest, holt_error **reterr)
+{
+	struct template_info *list = NULL;
+	size_t n = 0;
+	int r = template_list(home, &list, &n, reterr);
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (strcmp(list[i].rootfs_digest, rootfs_digest) == 0)
+			r = spares_shed(home, list[i].key, 0, NULL, reterr);
+	}
+	template_list_free(list, n);
+	return r;
+}
 
 static int fill(
 	struct holt_home *home, const struct template_want *want, unsigned n, holt_error **reterr)
@@ -128,7 +156,8 @@ static int fill(
 	if (r == 0)
 		r = spares_want(home, want->rootfs_digest, n, reterr);
 	if (r == 0)
-		r = spares_shed(home, plan.key, n, NULL, reterr);
+		r = n == 0 ? shed_all(home, want->rootfs_digest, reterr)
+			   : spares_shed(home, plan.key, n, NULL, reterr);
 	if (r < 0 || n == 0)
 		return r;
 	r = template_make(home, want, &t, reterr);
@@ -136,18 +165,19 @@ static int fill(
 	return r == 0 ? spares_fill_wait(home, want, &plan, reterr) : r;
 }
 
-int template_image_spares(
-	struct holt_home *home, const char *image, unsigned n, holt_error **reterr)
+int template_image_spares(struct holt_home *home, const char *image, const struct template_wish *w,
+	unsigned n, holt_error **reterr)
 {
+	const struct template_wish wish = default_shape(w);
 	struct keeper_parts p = KEEPER_PARTS_INIT;
 	struct keeper_spec spec = {0};
 	struct image *img = NULL;
 	int r = image_get(home->images, image, &img, reterr);
 
 	if (r == 0)
-		r = open_parts(home, img, NULL, &p, &spec, reterr);
+		r = open_parts(home, img, wish.accel, &p, &spec, reterr);
 	if (r == 0) {
-		const struct template_want want = want_of(img, image, &default_wish, &p, &spec);
+		const struct template_want want = want_of(img, image, &wish, &p, &spec);
 
 		r = fill(home, &want, n, reterr);
 	}
@@ -297,7 +327,7 @@ static bool is_current(
 		.kernel_fd = p->kernel_fd,
 		.initrd_fd = p->initrd_fd,
 		.rootfs_fd = FD_NONE};
-	return template_key(&want, key, NULL) < 0 || strcmp(key, i->key) == 0;
+	return template_key_again(&want, i->directories, key, NULL) < 0 || strcmp(key, i->key) == 0;
 }
 
 static int remove_useless(

@@ -18,16 +18,19 @@ struct template_wish {
 	uint64_t boot_timeout_ms;
 	const char *accel; /* NULL: $HOLT_ACCEL, else what works */
 	holt_cancel *cancel;
+	const char *const *directories; /* that a pool's boxes begin with; NULL: none */
+	const char *owner; /* of them; NULL: the image's user */
 };
 
 /* Make the one of @image, if it is not there. *ret is for template_info_done. */
 int template_image_build(struct holt_home *home, const char *image, const struct template_wish *w,
 	struct template_info *ret, holt_error **reterr);
 
-/* So many spares of @image shall wait, at most SPARES_MAX; makes its template of the default shape,
- * and waits until they are ready. */
-int template_image_spares(
-	struct holt_home *home, const char *image, unsigned n, holt_error **reterr);
+/* So many spares of @image shall wait, at most SPARES_MAX; makes its template, of the default shape
+ * whatever @w says (NULL: nothing), and waits until they are ready. None at all are those of pools,
+ * too. */
+int template_image_spares(struct holt_home *home, const char *image, const struct template_wish *w,
+	unsigned n, holt_error **reterr);
 
 /* template_list, with the numbers of spares. */
 int template_image_list(

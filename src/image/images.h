@@ -50,7 +50,8 @@ struct image_import_options {
 		*cancel; /* non-zero stops the import with HOLT_ECANCELLED; may be NULL */
 };
 
-/* Import an OCI layout directory, an OCI layout in a tar file, or a plain rootfs tar (also
+/* Import an OCI layout directory, an OCI layout in a tar file, what docker save wrote (of several
+ * images the one that is called so), or a plain rootfs tar (also
  * compressed; "-" is not known here). Idempotent: the same content gives the same digests. */
 int image_import(struct image_store *s, const char *path, const struct image_import_options *o,
 	struct image **ret, holt_error **reterr);
@@ -62,9 +63,29 @@ int image_get(struct image_store *s, const char *ref, struct image **ret, holt_e
 /* All references (and unnamed images), sorted by name: a fresh array of *ret_n images. */
 int image_list(struct image_store *s, struct image ***ret, size_t *ret_n, holt_error **reterr);
 
+/* Let the reference @name mean the image that @ref finds; it moves from another image, which stays.
+ * A @name with a digest is refused. */
+int image_tag(struct image_store *s, const char *ref, const char *name, holt_error **reterr);
+
 /* Remove a reference; the image and its rootfs go with the last one. A rootfs that a running box
  * has open stays readable there. */
 int image_remove(struct image_store *s, const char *ref, holt_error **reterr);
+
+/* How it was made, newest step first, a line each: {"created", "created_by", "comment",
+ * "empty_layer"}, as its configuration has it; fresh memory. */
+int image_history(struct image_store *s, const char *digest, char **ret, holt_error **reterr);
+
+/* Remove an image with all its names; one that is not there is fine. */
+int image_drop(struct image_store *s, const char *digest, holt_error **reterr);
+
+/* What a rootfs takes of the disk, and who needs it. */
+struct rootfs_use {
+	uint64_t bytes;
+	bool linked; /* a box has it, too */
+	int64_t used_ns; /* since 1970: when a box took it last, or it was made */
+};
+int image_rootfs_use(struct image_store *s, const char *rootfs_digest, struct rootfs_use *ret,
+	holt_error **reterr);
 
 /* Open the rootfs of an image for reading. */
 int image_open_rootfs(

@@ -8,228 +8,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "image/assemble.h"
+#include "image/docker_archive.h"
 #include "image/layer.h"
 #include "image/layout.h"
 #include "image/manifest.h"
 #include "image/ref.h"
-#include "image/rootfs.h"
 #include "image/store.h"
 #include "base/banned.h"
 
 /*
- * From a path to an image in the store, on the caller's thread (and the compressing threads of the
- * rootfs writer). Nothing of the store changes before store_publish: a failure, a cancel or a kill
- * leaves a temporary file at worst.
+ * From a path to an image in the store; what follows from the layers is in assemble.c.
  *
  * Sources: a layout directory; a layout in a tar (compressed: decompressed to a temporary file
- * first, since its blobs are read in the order of the layers); a tar of a root file system, which
+ * first, since its blobs are read in the order of the layers); what docker save writes, in the same
+ * way; a tar of a root file system, which
  * counts as one layer.
  */
-
-/* Changes whenever the same layers would give another file. */
-#define ROOTFS_FORMAT "holt-rootfs-1"
-
-_Static_assert(MANIFEST_LAYERS_MAX <= LAYER_MAX, "a manifest may list more layers than merge");
-
-static const char plain_config[] = "{\"architecture\":\"amd64\",\"os\":\"linux\"}";
-
-/* A layer to merge: where it is, and what its bytes must hash to (NULL: not known). */
-struct layer_source {
-	struct descriptor blob;
-	const char *diff_id;
-	struct tar_source tar; /* of a plain tar */
-	bool plain;
-};
 
 struct import {
 	struct image_store *store;
 	struct tar_watch watch;
-	struct layout *layout; /* NULL for a plain tar */
-	struct layer_source *layers;
-	size_t n_layers;
-	char plain_digest[DIGEST_STR_LEN + 1]; /* of a plain tar, once it was read */
-	char plain_diff_id[DIGEST_STR_LEN + 1]; /* of it without its compression */
-	struct temp_file temp; /* the rootfs */
-	struct rootfs *rootfs;
-	struct tree *tree;
-	struct merge *merge;
+	struct layout *layout; /* NULL for tars of other kinds */
+	struct docker_archive *docker; /* NULL but for what docker saved */
+	struct docker_image docker_image;
+	struct manifest manifest; /* of a layout */
 };
-
-/* --- Layers to a rootfs ----------------------------------------------------------------------- */
-
-static int mismatch(const char *what, const char *got, const char *expected, holt_error **reterr)
-{
-	const int code = err_make(
-		reterr, HOLT_EINVALID, "%s has the digest %s, expected %s", what, got, expected);
-
-	err_object(reterr, expected);
-	err_hint(reterr, "the image is damaged or was altered; copy or export it again");
-	return code;
-}
-
-/* A damaged layer fails in many ways; that its digest is wrong says more than any of them. */
-static int explain(const struct layer_source *layer, const struct tar_source *src, int code,
-	holt_error **reterr)
-{
-	char digest[DIGEST_STR_LEN + 1];
-
-	if (code != -HOLT_EINVALID || layer->plain || tar_source_digest(src, digest, NULL) < 0 ||
-		strcmp(digest, layer->blob.digest) == 0)
-		return code;
-	if (reterr) {
-		holt_error_free(*reterr);
-		*reterr = NULL;
-	}
-	return mismatch("a layer", digest, layer->blob.digest, reterr);
-}
-
-static int check_digests(struct import *im, struct tar_reader *tar,
-	const struct layer_source *layer, holt_error **reterr)
-{
-	char blob[DIGEST_STR_LEN + 1];
-	char stream[DIGEST_STR_LEN + 1];
-	const int code = tar_finish(tar, blob, stream, reterr);
-
-	if (code < 0)
-		return code;
-	if (layer->plain) {
-		/* Nothing else would show that it was cut between two entries. */
-		if (!tar_has_end_mark(tar))
-			return err_make(reterr, HOLT_EINVALID,
-				"the tar archive stops without its end mark, so it is incomplete");
-		memcpy(im->plain_digest, blob, sizeof blob);
-		memcpy(im->plain_diff_id, stream, sizeof stream);
-		return 0;
-	}
-	if (strcmp(blob, layer->blob.digest) != 0)
-		return mismatch("a layer", blob, layer->blob.digest, reterr);
-	if (strcmp(stream, layer->diff_id) != 0)
-		return mismatch("a decompressed layer", stream, layer->diff_id, reterr);
-	return 0;
-}
-
-/* Read one layer, for the first time or (@again) for the targets of hard links. */
-static int read_layer(struct import *im, size_t at, bool again, holt_error **reterr)
-{
-	const struct layer_source *layer = &im->layers[at];
-	struct tar_source src = layer->tar;
-	struct tar_reader *tar = NULL;
-	auto_fd fd = FD_NONE;
-	int code = 0;
-
-	if (!layer->plain)
-		code = layout_open_blob(im->layout, &layer->blob, &src, &fd, reterr);
-	if (code < 0)
-		return code;
-	if (again)
-		im->watch.total += src.size;
-	code = tar_open(&src, &im->watch, &tar, reterr);
-	if (code == 0)
-		code = again ? merge_rescan(im->merge, tar, (uint32_t)at + 1, reterr)
-			     : merge_layer(im->merge, tar, (uint32_t)at + 1, reterr);
-	if (code == 0)
-		code = check_digests(im, tar, layer, reterr);
-	tar_close(tar);
-	code = explain(layer, &src, code, reterr);
-	if (code < 0 && !layer->plain)
-		err_wrap(reterr, "layer %zu of %zu", at + 1, im->n_layers);
-	return code;
-}
-
-static int merge_all(struct import *im, holt_error **reterr)
-{
-	uint32_t from = 0;
-	int code = 0;
-
-	for (size_t at = im->n_layers; code == 0 && at-- > 0;)
-		code = read_layer(im, at, false, reterr);
-	if (code == 0)
-		code = merge_resolve(im->merge, &from, reterr);
-	while (code == 0 && from > 0) {
-		for (size_t at = from; code == 0 && at-- > 0;)
-			code = read_layer(im, at, true, reterr);
-		if (code == 0)
-			code = merge_resolve(im->merge, &from, reterr);
-	}
-	return code;
-}
-
-/* The rootfs is named by what it is made of, all of it verified by now: reading a finished file of
- * gigabytes back only to name it would cost a fifth of the import. */
-static int rootfs_key(const struct import *im, char ret[DIGEST_STR_LEN + 1], holt_error **reterr)
-{
-	struct digest_ctx *ctx = digest_new();
-
-	if (!ctx)
-		return err_nomem(reterr);
-	digest_update(ctx, ROOTFS_FORMAT, sizeof ROOTFS_FORMAT);
-	for (size_t i = 0; i < im->n_layers; i++) {
-		const struct layer_source *layer = &im->layers[i];
-		digest_update(
-			ctx, layer->plain ? im->plain_diff_id : layer->diff_id, DIGEST_STR_LEN + 1);
-	}
-	digest_final(ctx, ret);
-	digest_free(ctx);
-	return 0;
-}
-
-/* Merge the layers into a temporary squashfs. */
-static int make_rootfs(struct import *im, uint64_t *ret_size, char ret_digest[DIGEST_STR_LEN + 1],
-	holt_error **reterr)
-{
-	int code = store_temp(im->store, &im->temp, reterr);
-
-	if (code == 0)
-		code = rootfs_new(im->temp.fd, 0, &im->rootfs, reterr);
-	if (code == 0)
-		code = tree_new(&im->tree, reterr);
-	if (code == 0)
-		code = merge_new(im->tree, im->rootfs, &im->merge, reterr);
-	if (code == 0)
-		code = merge_all(im, reterr);
-	if (code == 0)
-		code = rootfs_finish(im->rootfs, im->tree, ret_size, reterr);
-	if (code < 0)
-		return code;
-	return rootfs_key(im, ret_digest, reterr);
-}
-
-/* Make the image @digest (NULL: that of the plain tar) and publish it. */
-static int make_image(struct import *im, char *digest, const char *config, const char *name,
-	struct image **ret, holt_error **reterr)
-{
-	char rootfs_digest[DIGEST_STR_LEN + 1];
-	struct image img = {
-		.rootfs_digest = rootfs_digest,
-		.layers = im->n_layers,
-		.created_s = (int64_t)(clock_wall_ns() / 1000000000),
-	};
-	const int code = make_rootfs(im, &img.size_bytes, rootfs_digest, reterr);
-
-	if (code < 0)
-		return code;
-	img.digest = digest ? digest : im->plain_digest;
-	return store_publish(im->store, &im->temp, &img, config, name, ret, reterr);
-}
-
-static int check_space(struct import *im, holt_error **reterr)
-{
-	uint64_t free_bytes = 0;
-	const int code = store_free_bytes(im->store, &free_bytes, reterr);
-
-	if (code < 0 || free_bytes >= im->watch.total + ROOTFS_FREE_MIN)
-		return code;
-	(void)err_make(reterr, HOLT_ELIMIT,
-		"there are %" PRIu64 " MiB free for an image of %" PRIu64 " MiB", free_bytes >> 20,
-		im->watch.total >> 20);
-	err_hint(reterr, "free some space where the images are kept");
-	return -HOLT_ELIMIT;
-}
 
 /* --- Layouts ---------------------------------------------------------------------------------- */
 
@@ -270,51 +77,28 @@ static int find_manifest(struct import *im, struct descriptor *ret, char **ret_t
 	return 0;
 }
 
-static int list_layers(
-	struct import *im, const struct manifest *m, char **diff_ids, holt_error **reterr)
+static int open_in_layout(
+	void *user, size_t at, struct tar_source *ret, int *ret_fd, holt_error **reterr)
 {
-	const size_t n = strv_len((const char *const *)diff_ids);
+	const struct import *im = user;
 
-	if (n != m->n_layers)
-		return err_make(reterr, HOLT_EINVALID,
-			"the configuration lists %zu layers, the manifest %zu", n, m->n_layers);
-	im->layers = mem_array(n, sizeof *im->layers);
-	if (!im->layers)
-		return err_nomem(reterr);
-	im->n_layers = n;
-	for (size_t i = 0; i < n; i++) {
-		im->layers[i].blob = m->layers[i];
-		im->layers[i].diff_id = diff_ids[i];
-		if (m->layers[i].size > TAR_STREAM_MAX - im->watch.total)
-			return err_make(reterr, HOLT_ELIMIT,
-				"the layers have more than %" PRIu64 " bytes together",
-				TAR_STREAM_MAX);
-		im->watch.total += m->layers[i].size;
-	}
-	return 0;
+	return layout_open_blob(im->layout, &im->manifest.layers[at], ret, ret_fd, reterr);
 }
 
-static int import_manifest(struct import *im, struct descriptor *d, const struct manifest *m,
-	const char *name, struct image **ret, holt_error **reterr)
+static int import_manifest(struct import *im, const struct descriptor *d, const char *name,
+	struct image **ret, holt_error **reterr)
 {
-	struct image_config config = {0};
-	char **diff_ids = NULL;
 	auto_free char *text = NULL;
-	int code = layout_read_blob(im->layout, &m->config, CONFIG_BYTES_MAX, &text, reterr);
+	const int code = layout_read_blob(
+		im->layout, &im->manifest.config, CONFIG_BYTES_MAX, &text, reterr);
+	const struct assembly_wish w = {.digest = d->digest,
+		.manifest = &im->manifest,
+		.config = text,
+		.name = name,
+		.open = open_in_layout,
+		.user = im};
 
-	if (code == 0)
-		code = config_parse(text, (size_t)m->config.size, &config, &diff_ids, reterr);
-	if (code == 0)
-		code = config_check_platform(&config, reterr);
-	if (code == 0)
-		code = list_layers(im, m, diff_ids, reterr);
-	if (code == 0)
-		code = check_space(im, reterr);
-	if (code == 0)
-		code = make_image(im, d->digest, text, name, ret, reterr);
-	config_done(&config);
-	strv_free(diff_ids);
-	return code;
+	return code < 0 ? code : assemble_image(im->store, &im->watch, &w, ret, reterr);
 }
 
 static int import_layout(
@@ -323,37 +107,84 @@ static int import_layout(
 	auto_free char *text = NULL;
 	auto_free char *own_name = NULL;
 	struct descriptor d;
-	struct manifest m = {0};
 	struct temp_file lock = {.fd = FD_NONE};
 	int code = find_manifest(im, &d, &text, &own_name, reterr);
 
 	if (code == 0)
-		code = manifest_parse(text, (size_t)d.size, &m, reterr);
+		code = manifest_parse(text, (size_t)d.size, &im->manifest, reterr);
 	if (code == 0)
 		code = store_lock_digest(im->store, d.digest, im->watch.cancel, &lock, reterr);
 	const char *name = given ? given : own_name;
 	if (code == 0)
 		code = store_adopt(im->store, d.digest, name, ret, reterr);
 	if (code == 0 && !*ret)
-		code = import_manifest(im, &d, &m, name, ret, reterr);
+		code = import_manifest(im, &d, name, ret, reterr);
 	store_temp_done(im->store, &lock);
-	manifest_done(&m);
+	return code;
+}
+
+/* --- What docker saved ------------------------------------------------------------------------ */
+
+static int open_in_docker(
+	void *user, size_t at, struct tar_source *ret, int *ret_fd, holt_error **reterr)
+{
+	const struct import *im = user;
+
+	(void)reterr;
+	docker_archive_layer(im->docker, at, ret);
+	*ret_fd = FD_NONE;
+	return 0;
+}
+
+static int import_docker(
+	struct import *im, const char *given, struct image **ret, holt_error **reterr)
+{
+	struct docker_image *d = &im->docker_image;
+	struct temp_file lock = {.fd = FD_NONE};
+	int code = docker_archive_pick(im->docker, given, d, reterr);
+	const char *name = given ? given : code == 0 && d->names ? d->names[0] : NULL;
+	const struct assembly_wish w = {.digest = d->digest,
+		.manifest = &d->manifest,
+		.config = d->config,
+		.name = name,
+		.open = open_in_docker,
+		.user = im};
+
+	if (code == 0)
+		code = store_lock_digest(im->store, d->digest, im->watch.cancel, &lock, reterr);
+	if (code == 0)
+		code = store_adopt(im->store, d->digest, name, ret, reterr);
+	if (code == 0 && !*ret)
+		code = assemble_image(im->store, &im->watch, &w, ret, reterr);
+	/* Its further names; the image that is given back bears the first. */
+	for (size_t i = 1; code == 0 && !given && name && d->names[i]; i++) {
+		struct image *again = NULL;
+		code = store_adopt(im->store, d->digest, d->names[i], &again, reterr);
+		image_free(again);
+	}
+	store_temp_done(im->store, &lock);
 	return code;
 }
 
 /* --- Tar files -------------------------------------------------------------------------------- */
 
-static int import_plain(struct import *im, const struct tar_source *src, const char *name,
+static int open_plain(
+	void *user, size_t at, struct tar_source *ret, int *ret_fd, holt_error **reterr)
+{
+	(void)at;
+	(void)reterr;
+	*ret = *(const struct tar_source *)user;
+	*ret_fd = FD_NONE;
+	return 0;
+}
+
+static int import_plain(struct import *im, struct tar_source *src, const char *name,
 	struct image **ret, holt_error **reterr)
 {
-	im->layers = mem_zalloc(sizeof *im->layers);
-	if (!im->layers)
-		return err_nomem(reterr);
-	im->n_layers = 1;
-	im->layers[0] = (struct layer_source){.tar = *src, .plain = true};
-	im->watch.total = src->size;
-	const int code = check_space(im, reterr);
-	return code < 0 ? code : make_image(im, NULL, plain_config, name, ret, reterr);
+	const struct assembly_wish w = {
+		.plain_size = src->size, .name = name, .open = open_plain, .user = src};
+
+	return assemble_image(im->store, &im->watch, &w, ret, reterr);
 }
 
 /* What a look at the first file says. */
@@ -373,7 +204,7 @@ static int sniff(
 		code = layer_clean_path(e.path, path, reterr);
 		if (code == 0 && !path[0])
 			continue;
-		*ret_layout = code == 0 && layout_has_path(path);
+		*ret_layout = code == 0 && (layout_has_path(path) || docker_archive_has_path(path));
 		break;
 	}
 	tar_close(tar);
@@ -402,9 +233,12 @@ static int import_file(struct import *im, int fd, uint64_t size, const char *nam
 	}
 	if (code == 0 && maybe_layout)
 		code = layout_open_tar(&src, &im->watch, &im->layout, reterr);
+	if (code == 0 && maybe_layout && !im->layout)
+		code = docker_archive_open(&src, &im->watch, &im->docker, reterr);
 	if (code == 0)
-		code = im->layout ? import_layout(im, name, ret, reterr)
-				  : import_plain(im, &src, name, ret, reterr);
+		code = im->layout   ? import_layout(im, name, ret, reterr)
+		       : im->docker ? import_docker(im, name, ret, reterr)
+				    : import_plain(im, &src, name, ret, reterr);
 	store_temp_done(im->store, &spool);
 	return code;
 }
@@ -429,16 +263,6 @@ static int import_path(struct import *im, const char *path, const char *name, st
 	return import_file(im, fd, (uint64_t)st.st_size, name, ret, reterr);
 }
 
-static void import_done(struct import *im)
-{
-	rootfs_free(im->rootfs);
-	merge_free(im->merge);
-	tree_free(im->tree);
-	store_temp_done(im->store, &im->temp);
-	layout_close(im->layout);
-	mem_free(im->layers);
-}
-
 int image_import(struct image_store *s, const char *path, const struct image_import_options *o,
 	struct image **ret, holt_error **reterr)
 {
@@ -447,7 +271,6 @@ int image_import(struct image_store *s, const char *path, const struct image_imp
 		.watch = {.progress = o ? o->progress : NULL,
 			.user = o ? o->user : NULL,
 			.cancel = o ? o->cancel : NULL},
-		.temp = {.fd = FD_NONE},
 	};
 	auto_free char *name = NULL;
 	struct image *img = NULL;
@@ -463,7 +286,10 @@ int image_import(struct image_store *s, const char *path, const struct image_imp
 			err_wrap(reterr, "cannot import '%s'", shown);
 		}
 	}
-	import_done(&im);
+	layout_close(im.layout);
+	docker_archive_close(im.docker);
+	docker_image_done(&im.docker_image);
+	manifest_done(&im.manifest);
 	if (code < 0) {
 		err_stage(reterr, "image import");
 		err_object(reterr, path);

@@ -236,6 +236,24 @@ int index_by_digest(
 	return 0;
 }
 
+int index_config(struct index *x, const char *digest, char **ret, holt_error **reterr)
+{
+	auto_stmt stmt = NULL;
+	const int code = db_prepare(
+		&x->db, &stmt, reterr, "SELECT config FROM images WHERE digest = ?", 1, &digest);
+
+	*ret = NULL;
+	if (code < 0)
+		return code;
+	const int rc = sqlite3_step(stmt);
+	if (rc == SQLITE_DONE)
+		return 0;
+	if (rc != SQLITE_ROW)
+		return db_fail(&x->db, rc, reterr);
+	*ret = db_column_dup(stmt, 0);
+	return *ret ? 0 : err_nomem(reterr);
+}
+
 int index_count_names(struct index *x, const char *digest, unsigned *ret, holt_error **reterr)
 {
 	int64_t n = 0;

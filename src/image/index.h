@@ -38,6 +38,8 @@ int index_by_name(struct index *x, const char *name, struct image **ret, holt_er
  * where that is 1. Its name is the first of its names. */
 int index_by_digest(
 	struct index *x, const char *hex, struct image **ret, unsigned *ret_n, holt_error **reterr);
+/* The text of an image's configuration in fresh memory; *ret is NULL where there is no image. */
+int index_config(struct index *x, const char *digest, char **ret, holt_error **reterr);
 int index_count_names(struct index *x, const char *digest, unsigned *ret, holt_error **reterr);
 int index_has_repository(struct index *x, const char *digest, const char *repository, bool *ret,
 	holt_error **reterr);

@@ -26,7 +26,8 @@
  *   moved to where it leads when all layers are known (resolve.c). Known limit: when a newer layer
  *   replaces or removes the symlink itself, what went through it goes too, where unpacking layer by
  *   layer would have left it behind the symlink. Tools that write layers from a file system give
- *   real paths and never meet this.
+ *   real paths and never meet this. Nor is a name that became a symlink by a hard link one that
+ *   entries can go through.
  *
  * Names: a leading slash and "." mean nothing, ".." is refused; so no path leaves the tree, by
  * construction. Names that begin with ".wh." are marks and never reach the tree.
@@ -35,6 +36,8 @@
 #define WHITEOUT      ".wh."
 #define WHITEOUT_META ".wh..wh."
 #define OPAQUE        ".wh..wh..opq"
+
+#define HOLE_PIECE_BYTES (UINT64_C(256) << 20) /* between two looks at the cancel flag */
 
 struct name {
 	const char *s;
@@ -83,6 +86,16 @@ static int next_name(const char **at, struct name *ret, holt_error **reterr)
 	}
 }
 
+/* Whether any name of a path begins with ".wh.". */
+static bool path_has_mark(const char *path)
+{
+	for (const char *at = path; (at = strstr(at, WHITEOUT)); at++) {
+		if (at == path || at[-1] == '/')
+			return true;
+	}
+	return false;
+}
+
 int layer_clean_path(const char *path, char *dst, holt_error **reterr)
 {
 	struct name n = {"", 0};
@@ -99,12 +112,24 @@ int layer_clean_path(const char *path, char *dst, holt_error **reterr)
 	return code;
 }
 
+/* A mark hides what is in a directory, but that something was in there makes the directory exist,
+ * as long as it was not a mark itself. Returns 0. */
+static int hidden_in(struct tree_node *dir, const char *path)
+{
+	if (dir->kind == TREE_GHOST && !path_has_mark(path)) {
+		dir->kind = TREE_IMPLIED;
+		tree_raise(dir);
+	}
+	return 0;
+}
+
 /* Go down to the directory that holds the last name of @path. Missing ones are made as ghosts.
  * Returns 1; 0 where newer layers hide the place, or the entry is aufs' own book-keeping. The root
  * itself has no last name: ret_last->len is 0. */
 static int walk(struct merge *m, const char *path, uint32_t layer, struct tree_node **ret_dir,
 	struct name *ret_last, holt_error **reterr)
 {
+	const char *const whole = path;
 	struct tree_node *dir = m->tree->root;
 	struct name name = {0};
 	struct name next;
@@ -120,12 +145,12 @@ static int walk(struct merge *m, const char *path, uint32_t layer, struct tree_n
 			return err_make(
 				reterr, HOLT_EINVALID, "a name within the path begins with '.wh.'");
 		if (dir->opaque > layer)
-			return 0;
+			return hidden_in(dir, whole);
 		code = tree_get(m->tree, dir, name.s, name.len, &dir, reterr);
 		if (code < 0)
 			return code;
 		if (dir->whiteout > layer)
-			return 0;
+			return hidden_in(dir->parent, whole);
 		const bool leads = tree_is_dir(dir) || tree_is_symlink(dir);
 		if (dir->kind != TREE_GHOST && !leads && dir->layer > layer)
 			return 0;
@@ -140,7 +165,7 @@ static int walk(struct merge *m, const char *path, uint32_t layer, struct tree_n
 	if (code < 0)
 		return code;
 	if (name.len > 0 && dir->opaque > layer)
-		return 0;
+		return hidden_in(dir, whole);
 	*ret_dir = dir;
 	*ret_last = name;
 	return 1;
@@ -235,6 +260,21 @@ static void warn_dropped(struct merge *m, const struct tar_entry *e, const char 
 		log_debug("image", "ignoring attribute='%s' path='%s'", attr, path);
 }
 
+/* A hole takes no bytes of the source, but minutes where it is a TiB. */
+static int write_hole(struct merge *m, struct tar_reader *tar, uint64_t len, holt_error **reterr)
+{
+	int code = 0;
+
+	while (code == 0 && len > 0) {
+		const uint64_t n = len < HOLE_PIECE_BYTES ? len : HOLE_PIECE_BYTES;
+		code = tar_check_cancel(tar, reterr);
+		if (code == 0)
+			code = rootfs_file_hole(m->rootfs, n, reterr);
+		len -= n;
+	}
+	return code;
+}
+
 static int write_data(struct merge *m, struct tar_reader *tar, const struct tar_entry *e,
 	struct tree_inode *i, holt_error **reterr)
 {
@@ -242,7 +282,7 @@ static int write_data(struct merge *m, struct tar_reader *tar, const struct tar_
 	const void *data;
 	size_t len;
 	uint64_t offset;
-	int code = e->size > 0 ? rootfs_file_begin(m->rootfs, &i->file, reterr) : 0;
+	int code = e->size > 0 ? rootfs_file_begin(m->rootfs, e->size, &i->file, reterr) : 0;
 
 	if (code < 0 || e->size == 0)
 		return code;
@@ -251,7 +291,7 @@ static int write_data(struct merge *m, struct tar_reader *tar, const struct tar_
 			return err_make(reterr, HOLT_EINVALID,
 				"the pieces of a sparse file overlap "
 				"or lie outside it");
-		code = rootfs_file_hole(m->rootfs, offset - at, reterr);
+		code = write_hole(m, tar, offset - at, reterr);
 		if (code == 0)
 			code = rootfs_file_write(m->rootfs, data, len, reterr);
 		if (code < 0)
@@ -259,7 +299,7 @@ static int write_data(struct merge *m, struct tar_reader *tar, const struct tar_
 		at = offset + len;
 	}
 	if (code == 0)
-		code = rootfs_file_hole(m->rootfs, e->size - at, reterr);
+		code = write_hole(m, tar, e->size - at, reterr);
 	return code < 0 ? code : rootfs_file_end(m->rootfs, reterr);
 }
 
@@ -273,7 +313,7 @@ int layer_make_inode(struct merge *m, struct tar_reader *tar, const struct tar_e
 		return code;
 	struct tree_inode *i = tree_alloc(m->tree, sizeof *i);
 	if (!i)
-		return err_nomem(reterr);
+		return tree_nomem(m->tree, reterr);
 	i->mode = e->mode & (S_IFMT | 07777);
 	i->uid = (uint32_t)e->uid;
 	i->gid = (uint32_t)e->gid;
@@ -285,7 +325,7 @@ int layer_make_inode(struct merge *m, struct tar_reader *tar, const struct tar_e
 		i->mode = S_IFLNK | 0777;
 		i->target = tree_strdup(m->tree, e->symlink);
 		if (!i->target)
-			return err_nomem(reterr);
+			return tree_nomem(m->tree, reterr);
 	}
 	if (e->n_xattrs > 0)
 		code = rootfs_xattrs(
@@ -324,7 +364,7 @@ static int put_link(struct merge *m, struct tree_node *n, const struct tar_entry
 		return code;
 	const char *target = tree_strdup(m->tree, path);
 	if (!target)
-		return err_nomem(reterr);
+		return tree_nomem(m->tree, reterr);
 	return link_add(m, n, target, layer, reterr);
 }
 

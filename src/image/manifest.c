@@ -75,6 +75,12 @@ static int parse_descriptor(const json_t *obj, struct descriptor *ret, holt_erro
 
 /* --- Index ------------------------------------------------------------------------------------ */
 
+json_t *descriptor_json(const struct descriptor *d, const char *type)
+{
+	return json_pack("{s:s, s:s, s:I}", "mediaType", type, "digest", d->digest, "size",
+		(json_int_t)d->size);
+}
+
 int manifest_is_index(const char *data, size_t len, bool *ret, holt_error **reterr)
 {
 	auto_json doc = NULL;

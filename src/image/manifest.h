@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "image/images.h"
 
 #include <stdbool.h>
@@ -22,6 +23,16 @@ struct descriptor {
 	char digest[DIGEST_STR_LEN + 1];
 	uint64_t size;
 };
+
+/* Media types of what is made here; whatever comes from outside may have others. */
+#define TYPE_PREFIX   "application/vnd.oci.image."
+#define TYPE_INDEX    TYPE_PREFIX "index.v1+json"
+#define TYPE_MANIFEST TYPE_PREFIX "manifest.v1+json"
+#define TYPE_CONFIG   TYPE_PREFIX "config.v1+json"
+#define TYPE_LAYER    TYPE_PREFIX "layer.v1.tar"
+
+/* {"mediaType", "digest", "size"}; NULL without memory. */
+json_t *descriptor_json(const struct descriptor *d, const char *type);
 
 struct manifest {
 	struct descriptor config;

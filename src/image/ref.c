@@ -47,8 +47,16 @@ static bool component_valid(const char *s, size_t len)
 	}
 }
 
-/* A host name or address with an optional port. */
-static bool registry_valid(const char *s, size_t len)
+/* Hexadecimal digits and colons in brackets; what they mean is the resolver's. */
+static size_t bracketed(const char *s, size_t len)
+{
+	const char *end = memchr(s, ']', len);
+	const size_t n = end ? (size_t)(end - s) : 0;
+
+	return n > 1 && strspn(s + 1, "0123456789abcdefABCDEF:") == n - 1 ? n + 1 : 0;
+}
+
+static size_t host_name(const char *s, size_t len)
 {
 	const char *colon = memchr(s, ':', len);
 	const size_t host = colon ? (size_t)(colon - s) : len;
@@ -56,32 +64,54 @@ static bool registry_valid(const char *s, size_t len)
 	for (size_t i = 0; i < host; i++) {
 		const bool edge = i == 0 || i + 1 == host || s[i - 1] == '.' || s[i + 1] == '.';
 		if (!is_alnum(s[i]) && (edge || (s[i] != '-' && s[i] != '.')))
-			return false;
+			return 0;
 	}
-	if (!colon)
-		return host > 0;
-	const size_t port = len - host - 1;
-	return host > 0 && port >= 1 && port <= 5 && strspn(colon + 1, "0123456789") >= port;
+	return host;
 }
 
+/* A host name or address with an optional port. */
+static bool registry_valid(const char *s, size_t len)
+{
+	const size_t host = *s == '[' ? bracketed(s, len) : host_name(s, len);
+
+	if (host == 0 || host == len)
+		return host > 0;
+	const size_t port = len - host - 1;
+	return s[host] == ':' && port >= 1 && port <= 5 &&
+	       strspn(s + host + 1, "0123456789") >= port;
+}
+
+/* What docker takes for a host rather than the first part of a path. */
 static bool looks_like_registry(const char *s, size_t len)
 {
 	if (len == 9 && memcmp(s, "localhost", 9) == 0)
 		return true;
-	return memchr(s, '.', len) || memchr(s, ':', len);
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] == '.' || s[i] == ':' || (s[i] >= 'A' && s[i] <= 'Z'))
+			return true;
+	}
+	return false;
+}
+
+/* Length of the registry that a repository begins with; 0: Docker Hub, unnamed. */
+static size_t registry_part(const char *repository)
+{
+	const char *slash = strchr(repository, '/');
+	const size_t len = slash ? (size_t)(slash - repository) : 0;
+
+	return looks_like_registry(repository, len) ? len : 0;
 }
 
 static bool repository_valid(const char *s)
 {
-	const char *slash = strchr(s, '/');
+	const size_t registry = registry_part(s);
 
-	if (slash && looks_like_registry(s, (size_t)(slash - s))) {
-		if (!registry_valid(s, (size_t)(slash - s)))
-			return false;
-		s = slash + 1;
-	}
+	if (registry && !registry_valid(s, registry))
+		return false;
+	if (registry)
+		s += registry + 1;
 	for (;;) {
-		slash = strchr(s, '/');
+		const char *slash = strchr(s, '/');
 		if (!component_valid(s, slash ? (size_t)(slash - s) : strlen(s)))
 			return false;
 		if (!slash)
@@ -103,19 +133,22 @@ static bool tag_valid(const char *s)
 	return true;
 }
 
+/* Docker Hub's names without what everybody leaves out. One whose path begins like a registry's
+ * name keeps its host: without it, it would be another image. */
 static const char *shorten(const char *repository)
 {
-	static const char *const hub[] = {"docker.io/", "index.docker.io/"};
+	static const char *const hub[] = {REF_HUB "/", "index.docker.io/"};
+	const char *path = repository;
 
-	for (size_t i = 0; i < sizeof hub / sizeof *hub; i++) {
-		if (str_starts(repository, hub[i])) {
-			repository += strlen(hub[i]);
-			break;
-		}
+	for (size_t i = 0; i < sizeof hub / sizeof *hub && path == repository; i++) {
+		if (str_starts(repository, hub[i]))
+			path += strlen(hub[i]);
 	}
-	if (str_starts(repository, "library/") && !strchr(repository + 8, '/'))
-		repository += 8;
-	return repository;
+	if (registry_part(path))
+		return repository;
+	if (str_starts(path, "library/") && !strchr(path + 8, '/'))
+		path += 8;
+	return path;
 }
 
 static int bad(holt_error **reterr, const char *text, const char *why)
@@ -192,6 +225,23 @@ int ref_normalise(const char *text, char **ret, holt_error **reterr)
 	if (!name)
 		return err_nomem(reterr);
 	*ret = name;
+	return 0;
+}
+
+int ref_locate(const struct ref *r, char **ret_registry, char **ret_path, holt_error **reterr)
+{
+	const size_t len = registry_part(r->repository);
+	const char *path = len ? r->repository + len + 1 : r->repository;
+	const bool hub = !len || (len == 15 && str_starts(r->repository, "index.docker.io"));
+	const bool official = !strchr(path, '/') &&
+			      (hub || (len == 9 && str_starts(r->repository, REF_HUB)));
+	auto_free char *registry = hub ? str_dup(REF_HUB) : str_ndup(r->repository, len);
+	auto_free char *whole = str_printf("%s%s", official ? "library/" : "", path);
+
+	if (!registry || !whole)
+		return err_nomem(reterr);
+	*ret_registry = take_ptr(registry);
+	*ret_path = take_ptr(whole);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 
 #define REF_REPOSITORY_MAX 255 /* bytes, as the distribution specification says */
 #define REF_TAG_MAX        128
+#define REF_HUB            "docker.io" /* what Docker Hub is called; not the host to ask */
 
 struct ref {
 	char *repository;
@@ -28,6 +29,10 @@ void ref_done(struct ref *r);
 /* "repository:tag" in fresh memory for a reference without a digest (refused otherwise: such a
  * reference cannot be given to an image). */
 int ref_normalise(const char *text, char **ret, holt_error **reterr);
+
+/* Where the image comes from: "host[:port]", REF_HUB where none is named, and the repository there
+ * ("library/alpine" for "alpine"), both in fresh memory. */
+int ref_locate(const struct ref *r, char **ret_registry, char **ret_path, holt_error **reterr);
 
 /* Whether @text is "sha256:" and 4 to 64 hex digits, or 4 to 64 hex digits alone: what stands for
  * an image by its digest. *ret_hex then points at the digits in @text. */

@@ -155,14 +155,16 @@ static int pairs_push(
 	return 0;
 }
 
-/* Let a mark that stands at one node hide what is older at and below another one. */
+/* Let a mark that stands at one node hide what is older at and below another one. An opaque mark
+ * leaves the directory itself. */
 static void hide_older(struct tree_node *n, uint32_t whiteout, uint32_t opaque)
 {
 	if (whiteout > 0 && n->kind != TREE_GHOST && n->layer < whiteout)
 		n->kind = n->child ? TREE_IMPLIED : TREE_GHOST;
-	const uint32_t below = whiteout > opaque ? whiteout : opaque;
-	if (below > 0 && !layer_prune_below(n, below - 1) && n->kind == TREE_IMPLIED)
+	if (whiteout > 0 && !layer_prune_below(n, whiteout - 1) && n->kind == TREE_IMPLIED)
 		n->kind = TREE_GHOST;
+	if (opaque > whiteout)
+		(void)layer_prune_below(n, opaque - 1);
 }
 
 static bool is_newer(const struct tree_node *a, const struct tree_node *b)
@@ -280,6 +282,13 @@ static int leads_nowhere(const struct tree_node *link, holt_error **reterr)
 		reterr, HOLT_EINVALID, "'%s' is used as a directory, but leads to none", shown);
 }
 
+/* Whether a newer layer made the directory opaque to which the symlink leads. (A mark of the
+ * symlink's own layer cannot be told from what put_inode sets, and nobody writes one.) */
+static bool is_opaque_beyond(const struct tree_node *link)
+{
+	return link->opaque > link->layer;
+}
+
 static int graft_symlink(
 	struct merge *m, struct tree_node *link, struct pairs *again, holt_error **reterr)
 {
@@ -302,6 +311,10 @@ static int graft_symlink(
 		return code;
 	if (!to || (to->kind != TREE_GHOST && !tree_is_dir(to)))
 		return live ? leads_nowhere(link, reterr) : 0;
+	if (is_opaque_beyond(link)) {
+		hide_older(to, 0, link->opaque);
+		to->opaque = to->opaque < link->opaque ? link->opaque : to->opaque;
+	}
 	code = graft_children(m, &pairs, link, to, reterr);
 	while (code == 0 && pairs.n > 0) {
 		const struct pair pair = pairs.list[--pairs.n];
@@ -318,7 +331,7 @@ static int graft_all(struct merge *m, holt_error **reterr)
 	int code = 0;
 
 	for (struct tree_node *n = m->tree->root; code == 0 && n; n = tree_walk(m->tree->root, n)) {
-		if (tree_is_symlink(n) && n->child)
+		if (tree_is_symlink(n) && (n->child || is_opaque_beyond(n)))
 			code = pairs_push(&found, n, NULL, reterr);
 	}
 	/* The list may grow: what goes through two symlinks has one level less at the second. */
@@ -586,7 +599,7 @@ static int serve(struct merge *m, size_t first, struct tar_reader *tar, const st
 			code = layer_clean_path(e->hardlink, target, reterr);
 			next = code == 0 ? tree_strdup(m->tree, target) : NULL;
 			if (code == 0 && !next)
-				code = err_nomem(reterr);
+				code = tree_nomem(m->tree, reterr);
 		} else if (!e->hardlink && !inode) {
 			code = layer_make_inode(m, tar, e, &inode, reterr);
 		}

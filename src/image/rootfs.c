@@ -32,8 +32,8 @@
 #include "base/banned.h"
 
 /*
- * The only file that knows libsquashfs. It gives the block processor, the tables and the encoders;
- * order of the tree, inode numbers and hard links are decided here.
+ * The only file that writes with libsquashfs (rootfs_tar.c reads). It gives the block processor,
+ * the tables and the encoders; order of the tree, inode numbers and hard links are decided here.
  *
  * Order: directories are taken breadth first and numbered with their children; then written from
  * the last to the first, each after everything in it, since an entry needs its inode's place.
@@ -49,7 +49,6 @@
 #define ROOTFS_BLOCKS_ON_STACK  4096 /* blocks of a file that libsquashfs may encode */
 #define ROOTFS_FREE_CHECK_BYTES (16u << 20) /* written between two looks at the free space */
 #define ROOTFS_ALIGN            4096
-#define ROOTFS_FILE_MAX         (UINT64_C(1) << 40) /* bytes of one file, holes included */
 
 struct rootfs_file {
 	sqfs_inode_generic_t *inode;
@@ -80,7 +79,8 @@ struct rootfs {
 	sqfs_dir_writer_t *dirs;
 	sqfs_super_t super;
 	struct rootfs_file *files;
-	uint64_t file_bytes; /* of the current file */
+	uint64_t bytes; /* of all files so far, holes included */
+	uint64_t xattr_bytes;
 	uint8_t *zeros; /* one block */
 };
 
@@ -346,15 +346,22 @@ void rootfs_free(struct rootfs *r)
 	mem_free(r);
 }
 
-int rootfs_file_begin(struct rootfs *r, struct rootfs_file **ret, holt_error **reterr)
+int rootfs_file_begin(
+	struct rootfs *r, uint64_t size, struct rootfs_file **ret, holt_error **reterr)
 {
+	if (size > ROOTFS_FILE_MAX)
+		return err_make(reterr, HOLT_ELIMIT,
+			"a file has more bytes than the limit of %" PRIu64, ROOTFS_FILE_MAX);
+	if (size > ROOTFS_BYTES_MAX - r->bytes)
+		return err_make(reterr, HOLT_ELIMIT,
+			"the files have more bytes together than the limit of %" PRIu64,
+			ROOTFS_BYTES_MAX);
+	r->bytes += size;
 	struct rootfs_file *f = mem_zalloc(sizeof *f);
-
 	if (!f)
 		return err_nomem(reterr);
 	f->next = r->files;
 	r->files = f;
-	r->file_bytes = 0;
 	const int code = sqfs_block_processor_begin_file(r->data, &f->inode, NULL, 0);
 	if (code < 0)
 		return fail(r, code, "beginning a file", reterr);
@@ -367,10 +374,6 @@ int rootfs_file_write(struct rootfs *r, const void *data, size_t len, holt_error
 	/* libsquashfs does not expect an empty piece. */
 	if (len == 0)
 		return 0;
-	r->file_bytes += len;
-	if (r->file_bytes > ROOTFS_FILE_MAX)
-		return err_make(reterr, HOLT_ELIMIT,
-			"a file has more bytes than the limit of %" PRIu64, ROOTFS_FILE_MAX);
 	const int code = sqfs_block_processor_append(r->data, data, len);
 	return code < 0 ? fail(r, code, "writing a file", reterr) : 0;
 }
@@ -398,9 +401,15 @@ int rootfs_xattrs(struct rootfs *r, const struct tar_xattr *list, size_t n, uint
 	const char **ret_dropped, holt_error **reterr)
 {
 	uint32_t index = ROOTFS_NO_XATTR;
-	int code = sqfs_xattr_writer_begin(r->xattrs, 0);
 
 	*ret_dropped = NULL;
+	for (size_t i = 0; i < n; i++)
+		r->xattr_bytes += strlen(list[i].name) + list[i].size;
+	if (r->xattr_bytes > ROOTFS_XATTRS_MAX)
+		return err_make(reterr, HOLT_ELIMIT,
+			"the extended attributes have more bytes together than the limit of %u",
+			ROOTFS_XATTRS_MAX);
+	int code = sqfs_xattr_writer_begin(r->xattrs, 0);
 	for (size_t i = 0; code == 0 && i < n; i++) {
 		const char *dot = strchr(list[i].name, '.');
 		if (sqfs_get_xattr_prefix_id(list[i].name) < 0 || !dot || !dot[1] ||
@@ -440,7 +449,7 @@ static int complete_inode(struct tree *t, struct tree_node *n, holt_error **rete
 		return 0;
 	n->inode = tree_alloc(t, sizeof *n->inode);
 	if (!n->inode)
-		return err_nomem(reterr);
+		return tree_nomem(t, reterr);
 	n->inode->mode = S_IFDIR | 0755;
 	n->inode->xattr = ROOTFS_NO_XATTR;
 	n->kind = TREE_ENTRY;

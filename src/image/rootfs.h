@@ -15,6 +15,10 @@
 #define ROOTFS_SYMLINK_MAX 4095 /* bytes of a symlink's target, as in Linux */
 #define ROOTFS_FREE_MIN    (64u << 20) /* bytes that stay free on the host's file system */
 #define ROOTFS_WORKERS_MAX 8
+#define ROOTFS_FILE_MAX    (UINT64_C(1) << 40) /* bytes of one file, holes included */
+/* Bytes of all files, holes included: every block of one, also a hole, costs memory and time. */
+#define ROOTFS_BYTES_MAX  (UINT64_C(2) << 40)
+#define ROOTFS_XATTRS_MAX (256u << 20) /* bytes of all extended attributes with their names */
 
 struct rootfs;
 
@@ -22,9 +26,10 @@ struct rootfs;
 int rootfs_new(int fd, unsigned workers, struct rootfs **ret, holt_error **reterr);
 void rootfs_free(struct rootfs *r);
 
-/* One file after the other: begin, any number of writes and holes in order, end. @ret belongs to
- * the writer. */
-int rootfs_file_begin(struct rootfs *r, struct rootfs_file **ret, holt_error **reterr);
+/* One file after the other: begin, any number of writes and holes in order that make @size bytes
+ * together, end. @ret belongs to the writer. */
+int rootfs_file_begin(
+	struct rootfs *r, uint64_t size, struct rootfs_file **ret, holt_error **reterr);
 int rootfs_file_write(struct rootfs *r, const void *data, size_t len, holt_error **reterr);
 int rootfs_file_hole(struct rootfs *r, uint64_t len, holt_error **reterr);
 int rootfs_file_end(struct rootfs *r, holt_error **reterr);

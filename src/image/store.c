@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "image/blobs.h"
 #include "image/manifest.h"
 #include "image/ref.h"
 #include "base/banned.h"
@@ -37,6 +39,7 @@ struct image_store {
 	int dir;
 	int rootfs;
 	int tmp;
+	int blobs;
 	struct index *index;
 	pthread_mutex_t lock;
 };
@@ -136,6 +139,8 @@ static int open_all(struct image_store *s, holt_error **reterr)
 	int code = open_dir(s->dir, "rootfs", &s->rootfs, reterr);
 	if (code == 0)
 		code = open_dir(s->dir, "tmp", &s->tmp, reterr);
+	if (code == 0)
+		code = open_dir(s->dir, BLOB_DIR, &s->blobs, reterr);
 	if (code < 0)
 		return code;
 	auto_free char *path = str_printf("%s/index.db", s->path);
@@ -165,7 +170,7 @@ int image_store_open(const char *dir, struct image_store **ret, holt_error **ret
 
 	if (!s)
 		return err_nomem(reterr);
-	s->dir = s->rootfs = s->tmp = FD_NONE;
+	s->dir = s->rootfs = s->tmp = s->blobs = FD_NONE;
 	(void)pthread_mutex_init(&s->lock, NULL);
 	s->path = str_dup(dir);
 	const int code = s->path ? open_all(s, reterr) : err_nomem(reterr);
@@ -182,12 +187,18 @@ void image_store_close(struct image_store *s)
 	if (!s)
 		return;
 	index_close(s->index);
+	(void)fd_close(s->blobs);
 	(void)fd_close(s->tmp);
 	(void)fd_close(s->rootfs);
 	(void)fd_close(s->dir);
 	(void)pthread_mutex_destroy(&s->lock);
 	mem_free(s->path);
 	mem_free(s);
+}
+
+int store_blobs_dir(const struct image_store *s)
+{
+	return s->blobs;
 }
 
 /* --- For imports ------------------------------------------------------------------------------ */
@@ -248,6 +259,21 @@ int store_free_bytes(struct image_store *s, uint64_t *ret, holt_error **reterr)
 		return err_errno(reterr, errno, "cannot ask for the free space");
 	*ret = st.f_blocks > 0 ? (uint64_t)st.f_bavail * st.f_frsize : UINT64_MAX;
 	return 0;
+}
+
+int store_need(struct image_store *s, uint64_t bytes, holt_error **reterr)
+{
+	uint64_t there = 0;
+	const int code = store_free_bytes(s, &there, reterr);
+
+	if (code < 0 || there >= bytes)
+		return code;
+	(void)err_make(reterr, HOLT_ELIMIT,
+		"%" PRIu64 " MiB are free where the images are kept, and %" PRIu64
+		" MiB are needed",
+		there >> 20, (bytes >> 20) + 1);
+	err_hint(reterr, "free some space there, or let 'holt image prune' do it");
+	return -HOLT_ELIMIT;
 }
 
 /* Whether the rootfs of an image is there in full. */
@@ -377,7 +403,8 @@ static int not_found(const char *ref, holt_error **reterr)
 
 	(void)str_escape(shown, sizeof shown, ref, strlen(ref), false);
 	const int code = err_make(reterr, HOLT_ENOT_FOUND, "there is no image '%s'", shown);
-	err_hint(reterr, "holt image ls shows what there is, holt image import PATH adds one");
+	err_hint(reterr,
+		"holt image ls shows what there is; holt pull and holt image import add more");
 	return code;
 }
 
@@ -450,6 +477,44 @@ int image_get(struct image_store *s, const char *ref, struct image **ret, holt_e
 	return about(reterr, code, "image lookup", ref);
 }
 
+int store_config(struct image_store *s, const char *digest, char **ret, holt_error **reterr)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	const int code = index_config(s->index, digest, ret, reterr);
+	(void)pthread_mutex_unlock(&s->lock);
+	return code == 0 && !*ret ? not_found(digest, reterr) : code;
+}
+
+static int tag_locked(struct image_store *s, const char *ref, const char *name, holt_error **reterr)
+{
+	struct image *img = NULL;
+	int code = index_begin(s->index, reterr);
+
+	/* Found inside, so that no other process removes the image before it is named. */
+	if (code == 0)
+		code = get_locked(s, ref, &img, reterr);
+	if (code == 0)
+		code = index_name(s->index, name, img->digest, reterr);
+	if (code == 0)
+		code = index_commit(s->index, reterr);
+	index_rollback(s->index);
+	image_free(img);
+	return code;
+}
+
+int image_tag(struct image_store *s, const char *ref, const char *name, holt_error **reterr)
+{
+	auto_free char *whole = NULL;
+	int code = ref_normalise(name, &whole, reterr);
+
+	if (code < 0)
+		return about(reterr, code, "image tag", name);
+	(void)pthread_mutex_lock(&s->lock);
+	code = tag_locked(s, ref, whole, reterr);
+	(void)pthread_mutex_unlock(&s->lock);
+	return about(reterr, code, "image tag", ref);
+}
+
 int image_list(struct image_store *s, struct image ***ret, size_t *ret_n, holt_error **reterr)
 {
 	(void)pthread_mutex_lock(&s->lock);
@@ -505,6 +570,51 @@ static int remove_locked(struct image_store *s, const char *text, holt_error **r
 	return code;
 }
 
+static int drop_locked(struct image_store *s, const char *digest, holt_error **reterr)
+{
+	struct image *img = NULL;
+	unsigned n = 0;
+	int code = index_begin(s->index, reterr);
+
+	if (code == 0)
+		code = index_by_digest(s->index, digest + 7, &img, &n, reterr);
+	if (code == 0 && img)
+		code = index_drop(s->index, digest, reterr);
+	if (code == 0)
+		code = index_commit(s->index, reterr);
+	index_rollback(s->index);
+	if (code == 0 && img) {
+		auto_free char *name = rootfs_name_of(img->rootfs_digest);
+		code = name ? sweep_rootfs(s, name, reterr) : err_nomem(reterr);
+	}
+	image_free(img);
+	return code;
+}
+
+int image_drop(struct image_store *s, const char *digest, holt_error **reterr)
+{
+	(void)pthread_mutex_lock(&s->lock);
+	const int code = drop_locked(s, digest, reterr);
+	(void)pthread_mutex_unlock(&s->lock);
+	return about(reterr, code, "image removal", digest);
+}
+
+int image_rootfs_use(struct image_store *s, const char *rootfs_digest, struct rootfs_use *ret,
+	holt_error **reterr)
+{
+	auto_free char *name = rootfs_name_of(rootfs_digest);
+	struct stat st;
+
+	if (!name)
+		return err_nomem(reterr);
+	if (fstatat(s->rootfs, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return err_errno(reterr, errno, "cannot look at the rootfs '%s'", name);
+	*ret = (struct rootfs_use){.bytes = (uint64_t)st.st_blocks * 512,
+		.linked = st.st_nlink > 1,
+		.used_ns = st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec};
+	return 0;
+}
+
 int image_remove(struct image_store *s, const char *ref, holt_error **reterr)
 {
 	(void)pthread_mutex_lock(&s->lock);
@@ -551,6 +661,9 @@ int image_link_rootfs(struct image_store *s, const struct image *img, int dirfd,
 	auto_fd fd = FD_NONE;
 	int code = own ? 0 : err_nomem(reterr);
 
+	/* When it was used last, for who makes room. */
+	if (code == 0)
+		(void)utimensat(s->rootfs, own, NULL, AT_SYMLINK_NOFOLLOW);
 	if (code == 0 && linkat(s->rootfs, own, dirfd, name, 0) == 0)
 		return 0;
 	if (code == 0)

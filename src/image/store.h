@@ -10,6 +10,7 @@
  *
  *   index.db      SQLite (WAL): images and names
  *   rootfs/HEX.squashfs
+ *   blobs/        layers as they were pulled (blobs.h)
  *   tmp/          files of running imports and their locks, each flock'd by its owner: what is not
  *                 locked is left over from a process that died, and removed by the next open
  *
@@ -38,6 +39,15 @@ int store_adopt(struct image_store *s, const char *digest, const char *name, str
 /* Make a complete rootfs file and its image known. */
 int store_publish(struct image_store *s, struct temp_file *rootfs, const struct image *img,
 	const char *config, const char *name, struct image **ret, holt_error **reterr);
+
+/* The text of an image's configuration, in fresh memory. */
+int store_config(struct image_store *s, const char *digest, char **ret, holt_error **reterr);
+
+/* The directory of blobs, borrowed. */
+int store_blobs_dir(const struct image_store *s);
+
+/* HOLT_ELIMIT where fewer bytes are free. */
+int store_need(struct image_store *s, uint64_t bytes, holt_error **reterr);
 
 /* Free bytes where the images are kept; UINT64_MAX where the file system has no limit. */
 int store_free_bytes(struct image_store *s, uint64_t *ret, holt_error **reterr);

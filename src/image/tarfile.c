@@ -8,6 +8,7 @@
 #include <locale.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -34,6 +35,8 @@
  */
 
 #define SOURCE_CHUNK_BYTES (1u << 20)
+#define SPOOL_CHECK_BYTES  (16u << 20) /* written between two looks at the free space */
+#define SPOOL_FREE_MIN     (64u << 20) /* bytes that stay free, as ROOTFS_FREE_MIN */
 
 #define ZSTD_MAGIC       0xfd2fb528u
 #define ZSTD_SKIP_MAGIC  0x184d2a50u /* the low four bits are free */
@@ -74,6 +77,27 @@ static bool is_cancelled(struct tar_reader *r)
 	return r->watch && cancel_flag_set(r->watch->cancel);
 }
 
+/* Wait until the source has bytes at @at; *len of them at most, and no more than there are. */
+static int source_wait(struct tar_reader *r, uint64_t at, size_t *len)
+{
+	uint64_t have = 0;
+	holt_error *error = NULL;
+
+	if (!r->src.wait)
+		return 0;
+	const int code = r->src.wait(r->src.user, at, &have, &error);
+	if (code < 0) {
+		if (r->error)
+			holt_error_free(error);
+		else
+			r->error = error;
+		return code;
+	}
+	if (have - at < *len)
+		*len = (size_t)(have - at);
+	return 0;
+}
+
 /* Read the next chunk of the source: its length, 0 at the end, or -1 with r->error. */
 static ssize_t source_chunk(struct tar_reader *r, const void **ret)
 {
@@ -89,6 +113,8 @@ static ssize_t source_chunk(struct tar_reader *r, const void **ret)
 		*ret = (const uint8_t *)r->src.data + r->src.offset + r->at;
 	} else if (n > 0) {
 		ssize_t got;
+		if (source_wait(r, r->at, &n) < 0)
+			return -1;
 		do {
 			got = pread(r->src.fd, r->chunk, n, (off_t)(r->src.offset + r->at));
 		} while (got < 0 && errno == EINTR);
@@ -184,10 +210,10 @@ static ssize_t stream_piece(struct tar_reader *r, const void **ret)
 	if (nonzero > 0)
 		r->stream_nonzero = r->stream_bytes + nonzero;
 	r->stream_bytes += len;
-	if (r->stream_bytes > TAR_STREAM_MAX) {
+	const uint64_t most = r->src.stream_max ? r->src.stream_max : TAR_STREAM_MAX;
+	if (r->stream_bytes > most) {
 		(void)err_make(&r->error, HOLT_ELIMIT,
-			"the archive has more than %" PRIu64 " bytes when decompressed",
-			TAR_STREAM_MAX);
+			"the archive has more than %" PRIu64 " bytes when decompressed", most);
 		return -1;
 	}
 	*ret = data;
@@ -207,14 +233,18 @@ static la_ssize_t stream_read(struct archive *a, void *user, const void **ret)
 }
 
 /* Peek at the source without counting. */
-static size_t source_peek(const struct tar_reader *r, uint64_t at, void *dst, size_t len)
+static size_t source_peek(struct tar_reader *r, uint64_t at, void *dst, size_t len)
 {
+	size_t last = 1;
+
 	if (at >= r->src.size || r->src.size - at < len)
 		return 0;
 	if (r->src.data) {
 		memcpy(dst, (const uint8_t *)r->src.data + r->src.offset + at, len);
 		return len;
 	}
+	if (source_wait(r, at + len - 1, &last) < 0)
+		return 0;
 	return pread(r->src.fd, dst, len, (off_t)(r->src.offset + at)) == (ssize_t)len ? len : 0;
 }
 
@@ -497,9 +527,45 @@ bool tar_has_end_mark(const struct tar_reader *r)
 	return r->end_mark;
 }
 
+uint64_t tar_stream_bytes(const struct tar_reader *r)
+{
+	return r->stream_bytes;
+}
+
+int tar_check_cancel(struct tar_reader *r, holt_error **reterr)
+{
+	return is_cancelled(r) ? err_make(reterr, HOLT_ECANCELLED, "the import was cancelled") : 0;
+}
+
 bool tar_is_compressed(const struct tar_reader *r)
 {
 	return r->compressed;
+}
+
+/* Others on the host go on working when a small file turns out to be a large one. */
+static int write_piece(
+	int out, const void *data, size_t len, uint64_t *unchecked, holt_error **reterr)
+{
+	struct statvfs st;
+	int r = 0;
+
+	*unchecked += len;
+	if (*unchecked >= SPOOL_CHECK_BYTES) {
+		*unchecked = 0;
+		if (fstatvfs(out, &st) < 0)
+			r = -errno;
+		else if (st.f_blocks > 0 && (uint64_t)st.f_bavail * st.f_frsize < SPOOL_FREE_MIN)
+			r = -ENOSPC;
+	}
+	if (r == 0)
+		r = fd_write_full(out, data, len);
+	if (r == 0)
+		return 0;
+	const int code = err_errno(reterr, -r, "cannot write a temporary file");
+	if (r == -ENOSPC)
+		err_hint(reterr,
+			"free some space where the images are kept, or decompress the archive");
+	return code;
 }
 
 int tar_decompress(
@@ -509,6 +575,7 @@ int tar_decompress(
 
 	if (!r)
 		return err_nomem(reterr);
+	uint64_t unchecked = SPOOL_CHECK_BYTES;
 	int code = open_raw(r, reterr);
 	while (code == 0) {
 		const void *data;
@@ -519,9 +586,7 @@ int tar_decompress(
 			code = fail(r, r->raw, "cannot decompress the archive", reterr);
 			break;
 		}
-		const int w = fd_write_full(out, data, (size_t)n);
-		if (w < 0)
-			code = err_errno(reterr, -w, "cannot write a temporary file");
+		code = write_piece(out, data, (size_t)n, &unchecked, reterr);
 	}
 	tar_close(r);
 	return code;

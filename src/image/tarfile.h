@@ -24,6 +24,11 @@ struct tar_source {
 	const void *data; /* or: bytes in memory */
 	uint64_t offset;
 	uint64_t size;
+	/* Where bytes are still arriving: waits until there is more than @at of them (counted from
+	 * @offset) and tells how much; NULL: all are there. */
+	int (*wait)(void *user, uint64_t at, uint64_t *ret_have, holt_error **reterr);
+	void *user;
+	uint64_t stream_max; /* bytes when decompressed; 0: TAR_STREAM_MAX */
 };
 
 /* What an import tells its readers; all of it may be zero. */
@@ -87,9 +92,15 @@ int tar_source_digest(
 /* Whether the archive ended with its mark (a block of zeros) rather than just stopping. */
 bool tar_has_end_mark(const struct tar_reader *r);
 
+/* Bytes of the stream, decompressed, so far. */
+uint64_t tar_stream_bytes(const struct tar_reader *r);
+
+/* Fails where the import is to end. For work between two reads that takes long. */
+int tar_check_cancel(struct tar_reader *r, holt_error **reterr);
+
 bool tar_is_compressed(const struct tar_reader *r);
 
-/* Copy the decompressed stream to a file. */
+/* Copy the decompressed stream to a file; stops before its file system is full. */
 int tar_decompress(
 	const struct tar_source *src, struct tar_watch *watch, int out, holt_error **reterr);
 

@@ -31,9 +31,14 @@ void *tree_alloc(struct tree *t, size_t size)
 	size = (size + 15) & ~(size_t)15;
 	if (!t->chunks || t->chunks->size - t->chunks->used < size) {
 		const size_t room = size > TREE_CHUNK_BYTES ? size : TREE_CHUNK_BYTES;
+		if (room > TREE_BYTES_MAX - t->n_bytes) {
+			t->full = true;
+			return NULL;
+		}
 		struct tree_chunk *chunk = mem_zalloc(sizeof *chunk + room);
 		if (!chunk)
 			return NULL;
+		t->n_bytes += room;
 		chunk->size = room;
 		chunk->next = t->chunks;
 		t->chunks = chunk;
@@ -41,6 +46,15 @@ void *tree_alloc(struct tree *t, size_t size)
 	void *p = t->chunks->data + t->chunks->used;
 	t->chunks->used += size;
 	return p;
+}
+
+int tree_nomem(const struct tree *t, holt_error **reterr)
+{
+	if (!t->full)
+		return err_nomem(reterr);
+	return err_make(reterr, HOLT_ELIMIT,
+		"names, metadata and link targets of the image take more than %u MiB",
+		(unsigned)(TREE_BYTES_MAX >> 20));
 }
 
 const char *tree_strdup(struct tree *t, const char *s)
@@ -182,7 +196,7 @@ int tree_get(struct tree *t, struct tree_node *parent, const char *name, size_t 
 		return err_nomem(reterr);
 	n = node_new(t, parent, name, len);
 	if (!n)
-		return err_nomem(reterr);
+		return tree_nomem(t, reterr);
 	*ret = n;
 	return 0;
 }

@@ -17,6 +17,8 @@
 #define TREE_NAME_MAX  255 /* bytes of one name, as in Linux */
 #define TREE_NODES_MAX (4u << 20) /* names in one image, also those that are hidden in the end */
 
+#define TREE_BYTES_MAX (UINT64_C(3) << 29) /* memory of names, metadata and targets */
+
 struct rootfs_file;
 
 enum tree_kind {
@@ -62,16 +64,20 @@ struct tree {
 	struct tree_node **buckets;
 	struct tree_chunk *chunks;
 	size_t n_buckets;
+	uint64_t n_bytes;
 	uint32_t n_nodes;
+	bool full; /* TREE_BYTES_MAX is reached */
 	uint64_t seed;
 };
 
 int tree_new(struct tree **ret, holt_error **reterr);
 void tree_free(struct tree *t);
 
-/* Memory that lives as long as the tree, zeroed; NULL when there is none. */
+/* Memory that lives as long as the tree, zeroed; NULL when there is none: tree_nomem tells why. */
 void *tree_alloc(struct tree *t, size_t size) __attribute__((warn_unused_result));
 const char *tree_strdup(struct tree *t, const char *s) __attribute__((warn_unused_result));
+
+int tree_nomem(const struct tree *t, holt_error **reterr);
 
 struct tree_node *tree_find(
 	const struct tree *t, const struct tree_node *parent, const char *name, size_t len);

@@ -77,6 +77,7 @@ int contract_open(const holt_backend *backend, void *self, const struct contract
 	s->text = wish->text;
 	s->terminal = wish->terminal;
 	s->terminal_user = wish->terminal_user;
+	s->owners = 1;
 	r = open_copies(s, wish, reterr);
 	if (r < 0) {
 		s->backend.close = NULL;
@@ -99,9 +100,26 @@ void contract_close(holt_sandbox *sandbox)
 		cancel_trigger(sandbox->closing);
 }
 
+bool contract_is_closed(const holt_sandbox *sandbox)
+{
+	return cancel_fired(sandbox->closing);
+}
+
+holt_sandbox *contract_ref(holt_sandbox *sandbox)
+{
+	(void)__atomic_add_fetch(&sandbox->owners, 1, __ATOMIC_RELAXED);
+	return sandbox;
+}
+
+void contract_on_free(holt_sandbox *sandbox, void (*freed)(void *user), void *user)
+{
+	sandbox->freed = freed;
+	sandbox->freed_user = user;
+}
+
 void contract_free(holt_sandbox *sandbox)
 {
-	if (!sandbox)
+	if (!sandbox || __atomic_sub_fetch(&sandbox->owners, 1, __ATOMIC_ACQ_REL) > 0)
 		return;
 	contract_close(sandbox);
 	if (sandbox->backend.close)
@@ -110,6 +128,8 @@ void contract_free(holt_sandbox *sandbox)
 	strv_free(sandbox->env);
 	mem_free(sandbox->user_data);
 	mem_free(sandbox->id);
+	if (sandbox->freed)
+		sandbox->freed(sandbox->freed_user);
 	mem_free(sandbox);
 }
 

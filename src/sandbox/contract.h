@@ -35,7 +35,14 @@ int contract_open(const holt_backend *backend, void *self, const struct contract
 const char *contract_id(const holt_sandbox *sandbox);
 /* What runs ends soon, what comes is refused. */
 void contract_close(holt_sandbox *sandbox);
+bool contract_is_closed(const holt_sandbox *sandbox);
+/* One more owner, who calls contract_free. */
+holt_sandbox *contract_ref(holt_sandbox *sandbox);
+/* The last owner's call closes and forgets it. */
 void contract_free(holt_sandbox *sandbox);
+/* Called when that has happened: what the terminal function needs is not needed any more. For the
+ * one who made the sandbox, before anybody else has it. */
+void contract_on_free(holt_sandbox *sandbox, void (*freed)(void *user), void *user);
 
 /* What a failure says about the sandbox. */
 bool contract_is_terminal(const holt_error *error);

@@ -23,6 +23,9 @@ struct holt_sandbox {
 	int told; /* atomic: the end of the sandbox was told, and no call has succeeded since */
 	int shell; /* atomic: 1 + index of the one that worked last, 0: none yet (contract_exec.c)
 		    */
+	unsigned owners; /* atomic: how often contract_free has to be called */
+	void (*freed)(void *user); /* or NULL */
+	void *freed_user;
 };
 
 struct running {

@@ -149,36 +149,48 @@ static int blank_open(const char *cache_dir, uint64_t size_bytes, int *ret_fd, h
 	return 0;
 }
 
-/* @file is where it goes for now, @name what it is called in errors. */
-static int disk_copy(int source, int dirfd, const char *file, const char *name, holt_error **reterr)
+/* The copy is whole: let it bear @name, in the place of what does. @named: it is called @temp. */
+static int disk_name(int fd, int dirfd, const char *name, const char *temp, bool named)
 {
-	auto_fd fd = openat(dirfd, file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return fail(reterr, -errno, "create disk", name);
-	const int r = fs_copy_sparse(source, fd);
-	if (r == 0)
-		return 0;
-	(void)unlinkat(dirfd, file, 0);
-	return fail(reterr, r, "write disk", name);
+	int r = named ? -EEXIST : fs_give_name(fd, dirfd, name);
+
+	if (r != -EEXIST)
+		return r;
+	r = named ? 0 : fs_give_name(fd, dirfd, temp);
+	if (r == 0 && renameat(dirfd, temp, dirfd, name) < 0)
+		r = -errno;
+	return r;
 }
 
 int disk_clone(int source_fd, int dirfd, const char *name, holt_error **reterr)
 {
 	auto_free char *temp = str_printf("%s.tmp", name);
+	bool named = false;
+
 	if (!temp)
 		return err_nomem(reterr);
-	/* A copier that was killed leaves its half. */
-	int r = 0;
-	if (unlinkat(dirfd, temp, 0) < 0 && errno != ENOENT)
-		r = fail(reterr, -errno, "remove", temp);
-	if (r == 0)
-		r = disk_copy(source_fd, dirfd, temp, name, reterr);
-	if (r == 0 && renameat(dirfd, temp, dirfd, name) < 0) {
-		r = fail(reterr, -errno, "replace disk", name);
-		(void)unlinkat(dirfd, temp, 0);
-	}
-	if (r < 0)
+	/* A copier that was killed may leave its half, but only where files need a name. */
+	if (unlinkat(dirfd, temp, 0) < 0 && errno != ENOENT) {
+		const int r = fail(reterr, -errno, "remove", temp);
 		err_stage(reterr, "disk");
+		return r;
+	}
+	auto_fd fd = fs_open_nameless(dirfd, name, temp, 0600, &named);
+	int r = fd < 0 ? fail(reterr, fd, "create disk", name) : 0;
+	if (r == 0) {
+		r = fs_copy_sparse(source_fd, fd);
+		if (r < 0)
+			r = fail(reterr, r, "write disk", name);
+	}
+	if (r == 0) {
+		r = disk_name(fd, dirfd, name, temp, named);
+		if (r < 0)
+			r = fail(reterr, r, "name disk", name);
+	}
+	if (r < 0) {
+		(void)unlinkat(dirfd, temp, 0);
+		err_stage(reterr, "disk");
+	}
 	return r;
 }
 

@@ -214,7 +214,7 @@ static int root_search(
 	return r;
 }
 
-/* HOLT_KERNEL: a root directory, or an image in its own boot directory, or one of this host. */
+/* What was named: a root directory, or an image in its own boot directory, or one of this host. */
 static int configured_search(
 	const char *path, const char *cache_dir, struct kernel *ret, holt_error **reterr)
 {
@@ -230,6 +230,20 @@ static int configured_search(
 		return err_nomem(reterr);
 	const char *const roots[] = {beside, ""};
 	return kernel_load(path, roots, 2, cache_dir, ret, reterr);
+}
+
+int kernel_find_at(const char *path, const char *cache_dir, struct kernel *ret, holt_error **reterr)
+{
+	const int r = configured_search(path, cache_dir, ret, reterr);
+
+	if (r < 0) {
+		err_wrap(reterr, "the kernel that was named is not usable");
+		err_stage(reterr, "kernel");
+		err_object(reterr, path);
+		err_hint(reterr,
+			"name a vmlinuz file, or the directory of an unpacked kernel package");
+	}
+	return r;
 }
 
 /* What was wrong in every place, for the error if all fail. */

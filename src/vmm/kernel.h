@@ -28,6 +28,9 @@ struct kernel {
 /* @cache_dir may be NULL; the modules are always resolved then. */
 int kernel_find(
 	const char *const *near, const char *cache_dir, struct kernel *ret, holt_error **reterr);
+/* The same, but only what @path names will do: a vmlinuz file, or a directory as above. */
+int kernel_find_at(
+	const char *path, const char *cache_dir, struct kernel *ret, holt_error **reterr);
 /* Resolve the modules of one that has none. */
 int kernel_complete(struct kernel *k, holt_error **reterr);
 void kernel_done(struct kernel *k);

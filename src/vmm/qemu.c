@@ -3,13 +3,18 @@
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vmm/jail_inside.h"
 #include "vmm/qemu_argv.h"
 #include "vmm/vm.h"
 #include "base/fd.h"
@@ -18,23 +23,27 @@
 #include "base/banned.h"
 
 /*
- * Starting QEMU. The process gets the descriptors of enum qemu_fd, an empty environment, no
- * privileges to gain, and where the host allows it an empty network namespace. Its standard output
- * and error go to the console's socket, so that its last words stand beside the guest's.
+ * Starting QEMU, in a jail (jail.h). The process gets the descriptors of enum qemu_fd and nothing
+ * else. Its standard output and error go to the console's socket, so that its last words stand
+ * beside the guest's.
  *
  * All channels are socket pairs, because QEMU treats a full socket as "try later" while a full pipe
  * would stop its main loop. Called on the keeper's loop thread, which outlives the machine.
  *
- * A clone gets the template's memory and state for reading only and, as its whole environment, the
- * object that makes it be content with that (openshim.c). It lies beside this program, the keeper.
+ * Its whole environment is the object that answers its paths with these descriptors (openshim.c).
+ * It lies beside this program, the keeper, perhaps where nobody else may look; QEMU gets a copy.
+ * Kernel and initramfs are opened anew for each machine: the descriptors that a keeper has are
+ * those of the library's process, which other keepers have too, and QEMU reads at the file's
+ * position.
  */
 
 #define QEMU_PROGRAM       "qemu-system-x86_64"
 #define FILE_SLACK_BYTES   (1024u * 1024u) /* room for the size limit above the disk's own size */
 #define VERSION_TIMEOUT_MS 5000
 #define SHIM_NAME          "holt-open.so"
-#define SHIM_ENV           "LD_PRELOAD=/proc/self/fd/15"
-#define FDS_MAX            16
+#define SHIM_PATH          "/proc/self/fd/15"
+#define SHIM_CHUNK         (1u << 20)
+#define FDS_MAX            20
 
 /* Both ends of every channel: [0] stays here, [1] goes to QEMU. */
 struct channels {
@@ -74,7 +83,7 @@ static int channels_open(struct channels *c, holt_error **reterr)
 		if (r < 0)
 			return err_errno(reterr, -r, "cannot make a socket pair for the machine");
 	}
-	/* Nobody holds the other end of the network card: frames go nowhere. */
+	/* Without a helper at the other end frames go nowhere. */
 	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, c->net) < 0)
 		return err_errno(reterr, errno, "cannot make a socket pair for the network card");
 	return 0;
@@ -161,29 +170,54 @@ int qemu_version(const char *path, char **ret_version, holt_error **reterr)
 	return -HOLT_EUNSUPPORTED;
 }
 
-/* The shim lies beside the program that this is. */
+static int shim_failed(int errnum, holt_error **reterr)
+{
+	const int r = err_errno(
+		reterr, errnum, "cannot open '" SHIM_NAME "', without which no machine starts");
+
+	err_object(reterr, SHIM_NAME);
+	err_hint(reterr, "install holt again: the file belongs beside holt-keeper");
+	return r;
+}
+
+/* A copy of the shim that nobody can change, and everybody can read. It lies beside the program
+ * that this is. */
 static int shim_open(int *ret_fd, holt_error **reterr)
 {
 	char path[PATH_MAX + sizeof(SHIM_NAME)];
 	const ssize_t len = readlink("/proc/self/exe", path, PATH_MAX);
-	int fd = len < 0 ? -errno : -ENAMETOOLONG;
 
-	if (len > 0 && len < PATH_MAX) {
-		path[len] = '\0';
-		char *slash = strrchr(path, '/');
-		memcpy(slash ? slash + 1 : path, SHIM_NAME, sizeof(SHIM_NAME));
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0) {
-			*ret_fd = fd;
-			return 0;
-		}
-		fd = -errno;
-	}
-	const int r = err_errno(
-		reterr, -fd, "cannot open '" SHIM_NAME "', without which no template is used");
-	err_object(reterr, SHIM_NAME);
-	err_hint(reterr, "install holt again: the file belongs beside holt-keeper");
-	return r;
+	if (len < 0 || len == PATH_MAX)
+		return shim_failed(len < 0 ? errno : ENAMETOOLONG, reterr);
+	path[len] = '\0';
+	char *slash = strrchr(path, '/');
+	memcpy(slash ? slash + 1 : path, SHIM_NAME, sizeof(SHIM_NAME));
+	auto_fd file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return shim_failed(errno, reterr);
+	auto_fd copy = memfd_create("holt-open", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (copy < 0)
+		return shim_failed(errno, reterr);
+	ssize_t n;
+	while ((n = sendfile(copy, file, NULL, SHIM_CHUNK)) > 0)
+		continue;
+	if (n < 0 || fcntl(copy, F_ADD_SEALS,
+			     F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return shim_failed(errno, reterr);
+	*ret_fd = take_fd(copy);
+	return 0;
+}
+
+/* The same file with a position of its own. */
+static int open_again(int fd, int *ret_fd, holt_error **reterr)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	*ret_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (*ret_fd < 0)
+		return err_errno(reterr, errno, "cannot open the guest's kernel or initramfs");
+	return 0;
 }
 
 /* What a clone gets cannot be written to, and is what its shape says: QEMU would only find out by
@@ -217,16 +251,63 @@ static uint64_t max_file_bytes(const struct vm_spec *spec)
 	return (spec->disk_bytes > memory ? spec->disk_bytes : memory) + FILE_SLACK_BYTES;
 }
 
+/* What the engine adds to what the machine is made of. */
+struct extras {
+	int kernel;
+	int initrd;
+	int shim;
+	int kvm;
+	struct jail *jail;
+};
+
+#define EXTRAS_INIT \
+	((struct extras){.kernel = FD_NONE, .initrd = FD_NONE, .shim = FD_NONE, .kvm = FD_NONE})
+
+static void extras_done(struct extras *e)
+{
+	int *const fds[] = {&e->kernel, &e->initrd, &e->shim, &e->kvm};
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		*fds[i] = fd_close(*fds[i]);
+	jail_free(e->jail);
+}
+#define auto_extras __attribute__((cleanup(extras_done))) struct extras
+
+static int extras_open(
+	const struct vm_spec *spec, const char *program, struct extras *e, holt_error **reterr)
+{
+	int r = 0;
+
+	if (spec->origin == VM_CLONE) {
+		r = clone_check(spec, reterr);
+	} else {
+		r = open_again(spec->kernel_fd, &e->kernel, reterr);
+		if (r == 0)
+			r = open_again(spec->initrd_fd, &e->initrd, reterr);
+	}
+	if (r == 0 && !jail_is_weak("shim"))
+		r = shim_open(&e->shim, reterr);
+	/* Where it does not open, QEMU says why. */
+	if (r == 0 && spec->kvm)
+		e->kvm = open(QEMU_KVM_PATH, O_RDWR | O_CLOEXEC);
+	const struct jail_spec jail = {.kind = JAIL_OF_VMM,
+		.program = program,
+		.box_id = spec->box_id,
+		.reduced = spec->reduced,
+		.preload_fd = e->shim,
+		.preload_path = SHIM_PATH};
+	return r < 0 ? r : jail_prepare(&jail, &e->jail, reterr);
+}
+
 /* Fill @fds with what the machine gets and return how many that are. */
-static size_t list_fds(const struct vm_spec *spec, const struct channels *c, int shim,
+static size_t list_fds(const struct vm_spec *spec, const struct channels *c, const struct extras *e,
 	struct proc_fd fds[static FDS_MAX])
 {
-	const bool clone = spec->origin == VM_CLONE;
 	const struct proc_fd all[] = {
 		{c->console[1], STDOUT_FILENO},
 		{c->console[1], STDERR_FILENO},
-		{clone ? FD_NONE : spec->kernel_fd, QEMU_FD_KERNEL},
-		{clone ? FD_NONE : spec->initrd_fd, QEMU_FD_INITRD},
+		{e->kernel, QEMU_FD_KERNEL},
+		{e->initrd, QEMU_FD_INITRD},
 		{spec->rootfs_fd, QEMU_FD_ROOTFS},
 		{spec->disk_fd, QEMU_FD_DISK},
 		{c->control[1], QEMU_FD_CONTROL},
@@ -236,8 +317,9 @@ static size_t list_fds(const struct vm_spec *spec, const struct channels *c, int
 		{spec->lock_fd, QEMU_FD_LOCK},
 		{c->qmp[1], QEMU_FD_QMP},
 		{spec->origin == VM_COLD ? FD_NONE : spec->memory_fd, QEMU_FD_MEMORY},
-		{clone ? spec->state_fd : FD_NONE, QEMU_FD_STATE},
-		{shim, QEMU_FD_SHIM},
+		{spec->origin == VM_CLONE ? spec->state_fd : FD_NONE, QEMU_FD_STATE},
+		{e->shim, QEMU_FD_SHIM},
+		{e->kvm, QEMU_FD_KVM},
 	};
 	size_t n = 0;
 
@@ -249,52 +331,52 @@ static size_t list_fds(const struct vm_spec *spec, const struct channels *c, int
 	return n;
 }
 
-static int spawn(const struct vm_spec *spec, const struct channels *c, const char *program,
-	char *const *argv, struct proc *ret, holt_error **reterr)
+static int spawn(const struct vm_spec *spec, const struct channels *c, const struct extras *e,
+	struct proc *ret, holt_error **reterr)
 {
-	static const char *const clone_env[] = {SHIM_ENV, NULL};
-	const bool clone = spec->origin == VM_CLONE;
+	static const char *const shim_env[] = {"LD_PRELOAD=" SHIM_PATH, NULL};
+	struct vm_spec inside = *spec;
 	struct proc_fd fds[FDS_MAX];
-	auto_fd shim = FD_NONE;
-	int r = 0;
+	char **argv = NULL;
 
-	if (clone)
-		r = clone_check(spec, reterr);
-	if (clone && r == 0)
-		r = shim_open(&shim, reterr);
+	inside.chroot_dir = jail_empty_dir(e->jail);
+	inside.no_sandbox = jail_is_weak("sandbox");
+	const int r = qemu_argv_build(&inside, &argv, reterr);
 	if (r < 0)
 		return r;
-	const struct proc_spec proc = {
-		.path = program,
+	struct proc_spec proc = {
 		.argv = (const char *const *)argv,
-		.env = clone ? clone_env : NULL,
+		.env = e->shim >= 0 ? shim_env : NULL,
 		.fds = fds,
-		.n_fds = list_fds(spec, c, shim, fds),
-		.flags = PROC_DEATHSIG | PROC_NEWNET | PROC_NOPRIVS | PROC_NOCORE,
-		.max_file_bytes = max_file_bytes(spec),
+		.n_fds = list_fds(spec, c, e, fds),
+		.flags = PROC_DEATHSIG | PROC_NOCORE,
+		.max_file_bytes = jail_is_weak("limits") ? 0 : max_file_bytes(spec),
 	};
-
-	return proc_spawn(&proc, ret, reterr);
+	jail_apply(e->jail, &proc);
+	const int spawned = proc_spawn(&proc, ret, reterr);
+	strv_free(argv);
+	return spawned;
 }
 
 static int qemu_start(const struct vm_spec *spec, struct vm *ret, holt_error **reterr)
 {
 	auto_free char *program = NULL;
 	auto_channels c = CHANNELS_INIT;
+	auto_extras e = EXTRAS_INIT;
 	struct proc proc = {.pidfd = FD_NONE};
-	char **argv = NULL;
 
 	int r = qemu_find(&program, reterr);
 	if (r == 0)
 		r = channels_open(&c, reterr);
 	if (r == 0)
-		r = qemu_argv_build(spec, &argv, reterr);
+		r = extras_open(spec, program, &e, reterr);
 	if (r == 0)
-		r = spawn(spec, &c, program, argv, &proc, reterr);
-	strv_free(argv);
+		r = spawn(spec, &c, &e, &proc, reterr);
 	if (r < 0) {
-		err_stage(reterr, "vm start");
-		err_object(reterr, QEMU_PROGRAM);
+		if (reterr && *reterr && !*holt_error_stage(*reterr)) {
+			err_stage(reterr, "vm start");
+			err_object(reterr, QEMU_PROGRAM);
+		}
 		return r;
 	}
 	*ret = (struct vm){
@@ -303,7 +385,9 @@ static int qemu_start(const struct vm_spec *spec, struct vm *ret, holt_error **r
 		.bulk_fd = take_fd(c.bulk[0]),
 		.console_fd = take_fd(c.console[0]),
 		.qmp_fd = take_fd(c.qmp[0]),
+		.net_fd = take_fd(c.net[0]),
 	};
+	jail_state_get(e.jail, &ret->jail);
 	return 0;
 }
 

@@ -16,9 +16,9 @@
  * the devices are announced by ACPI tables. The PIT stays: the kernel calibrates its APIC timer
  * against it. The PIC goes, since ACPI brings the IO-APIC. The RTC gives the first wall clock.
  *
- * Files are descriptors that QEMU inherits (enum qemu_fd); no path of the host is ever opened, but
- * for /proc/self/fd/N, which the kernel loader of QEMU needs. `locking=off`: vm.lock does that.
- * Queues are few, since each one costs memory and start time in the guest.
+ * Files are descriptors that QEMU inherits (enum qemu_fd); no path of the host is ever opened.
+ * Where QEMU takes a path only, it is /proc/self/fd/N, see openshim.c. `locking=off`: vm.lock does
+ * that. Queues are few, since each one costs memory and start time in the guest.
  *
  * Console: none. A machine that dies in its start is silent, so a second attempt is made with
  * @loud, where the serial port speaks from the first instruction on (and under TCG costs an exit
@@ -154,8 +154,8 @@ static void add_machine(struct args *a, const struct vm_spec *spec)
 
 static void add_kernel(struct args *a, const char *cmdline)
 {
-	args_opt(a, "-kernel", "/proc/self/fd/%d", QEMU_FD_KERNEL);
-	args_opt(a, "-initrd", "/proc/self/fd/%d", QEMU_FD_INITRD);
+	args_opt(a, "-kernel", "%s", QEMU_KERNEL_PATH);
+	args_opt(a, "-initrd", "%s", QEMU_INITRD_PATH);
 	args_opt(a, "-append", "%s", cmdline);
 }
 
@@ -253,8 +253,14 @@ int qemu_argv_build(const struct vm_spec *spec, char ***ret_argv, holt_error **r
 	args_add(&a, "-no-user-config");
 	args_opt(&a, "-display", "none");
 	args_add(&a, "-no-reboot");
-	args_opt(&a, "-sandbox",
-		"on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny");
+	if (!spec->no_sandbox)
+		args_opt(&a, "-sandbox",
+			"on,obsolete=deny,elevateprivileges=deny,spawn=deny,"
+			"resourcecontrol=deny");
+	if (spec->chroot_dir && spec->run_with)
+		args_opt(&a, "-run-with", "chroot=%s", spec->chroot_dir);
+	else if (spec->chroot_dir)
+		args_opt(&a, "-chroot", "%s", spec->chroot_dir);
 	add_machine(&a, spec);
 	if (spec->origin == VM_CLONE)
 		add_incoming(&a);

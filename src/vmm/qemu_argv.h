@@ -23,11 +23,15 @@ enum qemu_fd {
 	QEMU_FD_QMP = 12,
 	QEMU_FD_MEMORY = 13,
 	QEMU_FD_STATE = 14,
-	QEMU_FD_SHIM = 15 /* see openshim.c, which closes it */
+	QEMU_FD_SHIM = 15, /* see openshim.c */
+	QEMU_FD_KVM = 16
 };
 
-/* How QEMU gets at a template's memory: its loader takes paths only. */
+/* How QEMU names what it takes by path only; openshim.c answers with the descriptors. */
+#define QEMU_KERNEL_PATH "/proc/self/fd/3"
+#define QEMU_INITRD_PATH "/proc/self/fd/4"
 #define QEMU_MEMORY_PATH "/proc/self/fd/13"
+#define QEMU_KVM_PATH    "/dev/kvm"
 
 /* Names of the two ports and serial numbers of the two disks, as the agent looks for them. The
  * port names are also in the wire protocol, which this folder must not include; a test compares. */

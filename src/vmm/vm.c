@@ -24,4 +24,5 @@ void vm_kill(struct vm *vm, int *ret_status)
 	vm->bulk_fd = fd_close(vm->bulk_fd);
 	vm->console_fd = fd_close(vm->console_fd);
 	vm->qmp_fd = fd_close(vm->qmp_fd);
+	vm->net_fd = fd_close(vm->net_fd);
 }

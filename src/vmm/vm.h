@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "base/proc.h"
+#include "vmm/jail.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,6 +37,12 @@ struct vm_spec {
 	int memory_fd; /* with VM_FREEZE open for reading and writing, with VM_CLONE for reading */
 	int state_fd; /* with VM_CLONE: the devices, for reading */
 	uint64_t disk_bytes; /* virtual size, for the file-size limit */
+	const char *box_id; /* for the jail */
+	bool reduced; /* the jail may be less than what is required */
+	bool run_with; /* QEMU has the option, see qemu_facts.h */
+	/* Set by the engine itself, from what the jail offers; no part of what a machine is. */
+	const char *chroot_dir; /* an empty directory, or NULL */
+	bool no_sandbox; /* a test has taken QEMU's own filter away */
 };
 
 struct vm {
@@ -44,6 +51,8 @@ struct vm {
 	int bulk_fd;
 	int console_fd; /* read side: guest console and QEMU's own messages */
 	int qmp_fd; /* QEMU's monitor (qmp.h), non-blocking; none with the fake engine */
+	int net_fd; /* the network card's other end, one frame a datagram; likewise */
+	struct jail_state jail; /* all 0 with the fake engine */
 };
 
 #define VM_INIT                                 \
@@ -51,7 +60,8 @@ struct vm {
 		.control_fd = -EBADF,           \
 		.bulk_fd = -EBADF,              \
 		.console_fd = -EBADF,           \
-		.qmp_fd = -EBADF})
+		.qmp_fd = -EBADF,               \
+		.net_fd = -EBADF})
 
 struct vm_engine {
 	const char *name;

@@ -170,8 +170,12 @@ static bool msg_ok(const struct wire_msg *m)
 		return m->eof.channel <= WIRE_STDERR;
 	case WIRE_OP_freeze:
 		return m->freeze.on <= 1;
+	case WIRE_OP_network:
+		return m->network.up <= WIRE_NETWORK_TEMPLATE;
 	case WIRE_OP_pause:
 		return m->pause.on <= 1;
+	case WIRE_OP_hold:
+		return m->hold.on_idle <= WIRE_IDLE_STOP;
 	case WIRE_OP_attach:
 		return m->attach.out_credit <= WIRE_CREDIT_MAX;
 	case WIRE_OP_gap:

@@ -36,6 +36,11 @@
  * wire_encode then only puts the head before them. */
 #define WIRE_DATA_PREFIX (WIRE_HEADER_SIZE + 1 + 4)
 
+/* In hello, what the sender knows beyond the version. */
+#define WIRE_FEATURE_NETWORK (UINT64_C(1) << 0) /* an agent: the message network */
+/* In network.up, beside 0 and 1. */
+#define WIRE_NETWORK_TEMPLATE 2
+
 /* In the environment of a guest that shall stop before it mounts its disk, and wait for park. */
 #define WIRE_BARE_ENV "holt_bare=1"
 
@@ -104,7 +109,8 @@ enum wire_fail_class {
 	WIRE_FAIL_BUSY =
 		10, /* another client has the exec; of the agent: not while something runs */
 	WIRE_FAIL_ENDING = 11, /* the box is ending */
-	WIRE_FAIL_NO_SPACE = 12 /* not while the host's disk is full */
+	WIRE_FAIL_NO_SPACE = 12, /* not while the host's disk is full */
+	WIRE_FAIL_PATH = 13 /* of the object; the errnum says why */
 };
 
 enum wire_file_type {
@@ -145,6 +151,8 @@ enum wire_file_failure {
 	WIRE_FILE_FAIL_ABORTED = 6 /* as file_end asked */
 };
 
+/* What becomes of a box of a pool that nobody has had for too long. */
+enum wire_idle { WIRE_IDLE_DESTROY = 0, WIRE_IDLE_STOP = 1 };
 enum wire_end_reason {
 	WIRE_END_STOPPED = 0, /* as asked */
 	WIRE_END_BOOT_FAILED = 1,

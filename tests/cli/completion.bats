@@ -23,6 +23,20 @@ complete_words() {
 	assert_output --memory
 	run -0 complete_words holt image i
 	assert_output $'import\ninspect'
+	run -0 complete_words holt pu
+	assert_output pull
+	run -0 complete_words holt pull --pl
+	assert_output --platform
+	run -0 complete_words holt pull --platform ''
+	assert_output linux/amd64
+	run -0 complete_words holt image pull --ca
+	assert_output --ca-file
+	run -0 complete_words holt run --pull m
+	assert_output missing
+	run -0 complete_words holt template build --pull a
+	assert_output always
+	run -0 complete_words holt sandbox acquire --pu
+	assert_output --pull
 	run -0 complete_words holt image import --n
 	assert_output --name
 }
@@ -51,6 +65,17 @@ complete_words() {
 	assert_output unpause
 }
 
+@test "bash completes the words of config" {
+	run -0 complete_words holt conf
+	assert_output config
+	run -0 complete_words holt config ''
+	assert_output $'check\n--help'
+	run -0 complete_words holt config check --
+	assert_output $'--json\n--help'
+	run -0 complete_words holt help config ''
+	assert_output check
+}
+
 @test "bash completes the words of template" {
 	run -0 complete_words holt te
 	assert_output template
@@ -68,7 +93,7 @@ complete_words() {
 
 @test "bash completes the words and options of sandbox" {
 	run -0 complete_words holt sandbox ''
-	assert_output $'append\ndownload\nexec\nglob\ngrep\nls\nmkdir\nmv\nread\nrm\nstat\nupdate\nwrite\n--help'
+	assert_output $'acquire\nappend\ndownload\nexec\nglob\ngrep\nls\nmkdir\nmv\nps\nread\nrelease\nrm\nstat\nstats\nupdate\nwrite\n--help'
 	run -0 complete_words holt help sandbox g
 	assert_output $'glob\ngrep'
 	run -0 complete_words holt help template b
@@ -79,6 +104,10 @@ complete_words() {
 	assert_output ''
 	run -0 complete_words holt sandbox grep --a
 	assert_output --all
+	run -0 complete_words holt sandbox acquire --tt
+	assert_output --ttl
+	run -0 complete_words holt sandbox read --for ann --thr
+	assert_output --thread
 	run -0 complete_words holt sandbox ls --max
 	assert_output --max-entries
 	run -0 complete_words holt sandbox grep --user root box --l
@@ -100,6 +129,11 @@ complete_words() {
 	run -0 complete_words holt sandbox stat --json ''
 	assert_output web
 	run -0 complete_words holt sandbox stat -u 0 web ''
+	assert_output ''
+	# No box where a thread's sandbox is meant, or a pool.
+	run -0 complete_words holt sandbox read --for ann --thread 7 ''
+	assert_output ''
+	run -0 complete_words holt sandbox stats ''
 	assert_output ''
 	run -0 complete_words holt stop ''
 	assert_output web

@@ -89,6 +89,61 @@ fails() {
 		fail "no unnamed image in: $(holt image ls --json)"
 }
 
+@test "K44: tag gives a name more, and moves one: the image that had it stays, without a name if need be" {
+	local first second
+	first=$(holt image import "$(layout --busybox)" --name a)
+	second=$(holt image import "$(layout --busybox --env Z=2)" --name b)
+	run -0 holt image tag a c:v1
+	assert_output ''
+	assert_equal "c" "$(holt image inspect c:v1 | jq -r '.[0].digest')" "$first"
+	run -0 holt image tag "${second:7:12}" c:v1
+	assert_equal "c now" "$(holt image inspect c:v1 | jq -r '.[0].digest')" "$second"
+	assert_equal "a still" "$(holt image inspect a | jq -r '.[0].digest')" "$first"
+	run -0 holt image tag b a
+	assert_equal "the first, without a name" "$(holt image ls --json | jq -r --arg d "$first" '.[] | select(.digest == $d).name')" null
+	fails 1 "'nosuch'" image tag nosuch x
+	fails 1 'not an image reference' image tag b "x@$first"
+	run -2 --separate-stderr holt image tag b
+	assert_match "$stderr" 'tag takes'
+	assert_equal "names" "$(holt image ls --json | jq -c '[.[].name]')" '["a:latest","b:latest","c:v1",null]'
+}
+
+@test "history: the steps as the configuration has them, the newest first, cut for people and whole as JSON" {
+	local dir=$BATS_TEST_TMPDIR/h config manifest long
+	cp -r "$(layout --busybox)" "$dir"
+	manifest=$(jq -r '.manifests[0].digest | ltrimstr("sha256:")' "$dir/index.json")
+	config=$(jq -r '.config.digest | ltrimstr("sha256:")' "$dir/blobs/sha256/$manifest")
+	long=$(printf 'x%.0s' {1..80})
+	# A step with everything, one with nothing, one that is not even an object.
+	jq -c --arg l "$long" '.history = [{"created": "2026-01-02T03:04:05.678Z", "created_by": ("RUN " + $l + "\t\"q\""),
+		"comment": "first"}, {"empty_layer": true, "created_by": 7}, "odd"]' "$dir/blobs/sha256/$config" >"$dir/new"
+	size=$(stat -c %s "$dir/new")
+	sum=$(sha256sum <"$dir/new" | cut -d ' ' -f 1)
+	mv "$dir/new" "$dir/blobs/sha256/$sum"
+	jq -c --arg d "sha256:$sum" --argjson s "$size" '.config.digest = $d | .config.size = $s' "$dir/blobs/sha256/$manifest" >"$dir/new"
+	size=$(stat -c %s "$dir/new")
+	sum=$(sha256sum <"$dir/new" | cut -d ' ' -f 1)
+	mv "$dir/new" "$dir/blobs/sha256/$sum"
+	jq -c --arg d "sha256:$sum" --argjson s "$size" '.manifests[0].digest = $d | .manifests[0].size = $s' "$dir/index.json" >"$dir/new"
+	mv "$dir/new" "$dir/index.json"
+	holt image import "$dir" --name told >/dev/null
+	run -0 holt image history --json told
+	jq -e --arg l "$long" '. == [{"created": "", "created_by": "", "comment": "", "empty_layer": false},
+		{"created": "", "created_by": "", "comment": "", "empty_layer": true},
+		{"created": "2026-01-02T03:04:05.678Z", "created_by": ("RUN " + $l + "\t\"q\""), "comment": "first",
+		"empty_layer": false}]' <<<"$output" >/dev/null || fail "$output"
+	run -0 holt image history told
+	assert_match "${lines[0]}" '^CREATED +CREATED BY +LAYER +COMMENT'
+	assert_match "${lines[2]}" ' no '
+	assert_match "${lines[3]}" '^2026-01-02T03:04:05 +RUN x{56}\.\.\. +yes +first'
+	run -0 holt image history --no-trunc told
+	assert_match "${lines[3]}" "RUN $long"
+	holt image import "$(layout --busybox)" --name untold >/dev/null
+	run -0 holt image history --json untold
+	jq -e 'type == "array"' <<<"$output" >/dev/null || fail "$output"
+	fails 1 "'nosuch'" image history nosuch
+}
+
 @test "rm removes a name, and the image with its last one" {
 	local layout
 	layout=$(layout --busybox)

@@ -5,11 +5,12 @@
 
 load ../lib/common
 
-ALL='append download exec glob grep ls mkdir mv read rm stat update write'
+IN_BOX='append download exec glob grep ls mkdir mv read rm stat update write'
+OF_POOL='acquire ps release stats'
 
 @test "each verb of sandbox has a help of its own, by both options, of one screen, with an example" {
 	local verb line
-	for verb in $ALL; do
+	for verb in $IN_BOX $OF_POOL; do
 		run -0 --separate-stderr --keep-empty-lines holt sandbox "$verb" --help
 		assert_match "$output" "^Usage: holt sandbox $verb "
 		assert_match "$output" $'\nExample:\n  .*holt sandbox '"$verb "
@@ -29,10 +30,10 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 @test "usage errors of sandbox: 2, of its exec 125, and one line (K48)" {
 	local verb
 	usage_error 2 sandbox
-	assert_match "$stderr" 'say append, .* or write;'
+	assert_match "$stderr" 'say acquire, .* or write;'
 	usage_error 2 sandbox fly
 	usage_error 2 help sandbox fly
-	for verb in ${ALL/exec/}; do
+	for verb in ${IN_BOX/exec/}; do
 		usage_error 2 sandbox "$verb"
 		usage_error 2 sandbox "$verb" box
 		usage_error 2 sandbox "$verb" box a b c
@@ -85,6 +86,105 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 	usage_error 2 sandbox glob --literal box a b
 }
 
+@test "usage errors of the verbs of a pool, and of --for and --thread" {
+	local verb
+	usage_error 2 sandbox acquire
+	assert_match "$stderr" 'needs --for USER and --thread T'
+	usage_error 2 sandbox acquire --for u --thread t extra
+	usage_error 2 sandbox acquire --for u --thread t --ttl 0
+	usage_error 2 sandbox acquire --for u --thread t --ttl 25h
+	usage_error 2 sandbox acquire --for u --thread t --timeout soon
+	usage_error 2 sandbox acquire --for u --thread t -u root
+	usage_error 2 sandbox acquire --for u --thread
+	usage_error 2 sandbox release
+	usage_error 2 sandbox release a b
+	usage_error 2 sandbox release --for u --thread t a
+	usage_error 2 sandbox release --image demo a
+	for verb in ps stats; do
+		usage_error 2 sandbox "$verb" extra
+		usage_error 2 sandbox "$verb" --for u --thread t
+		usage_error 2 sandbox "$verb" --pool ''
+	done
+	usage_error 2 sandbox stats -q
+	for verb in ${IN_BOX/exec/}; do
+		usage_error 2 sandbox "$verb" --for u box a b
+		assert_match "$stderr" 'belong together'
+		usage_error 2 sandbox "$verb" --thread t box a b
+		usage_error 2 sandbox "$verb" --image demo box a b
+		usage_error 2 sandbox "$verb" --for u --thread t
+		assert_match "$stderr" 'takes .* behind --for and --thread'
+		usage_error 2 sandbox "$verb" --for u --thread t a b c
+	done
+	usage_error 125 sandbox exec --for u true
+	usage_error 125 sandbox exec --thread t box true
+	usage_error 125 sandbox exec --image demo box true
+	usage_error 125 sandbox exec --for u --thread t
+	usage_error 125 sandbox exec --for u --thread t box true
+	usage_error 125 sandbox exec --for u --thread t -- true --text
+}
+
+@test "a configuration that is not there: 1, or 125 of exec, by option and by variable (K48)" {
+	local verb
+	for verb in 'ps' 'stats' 'release x' 'acquire --for u --thread t' 'read box /x'; do
+		# shellcheck disable=SC2086 # words
+		run --separate-stderr holt sandbox $verb --config /no/such/file
+		assert_status 1
+		assert_output ''
+		assert_match "$stderr" "^holt: .*/no/such/file.*"$'\n'"hint: "
+	done
+	HOLT_CONFIG=/no/such/file run --separate-stderr holt sandbox exec box true
+	assert_status 125
+	assert_match "$stderr" "^holt: .*/no/such/file.*"$'\n'"hint: "
+	# The option has the last word, and an empty variable is none.
+	echo 'sandbox: {}' >"$TEST_DIR/config.yaml"
+	HOLT_CONFIG=/no/such/file run -0 holt sandbox ps -q --config "$TEST_DIR/config.yaml"
+	HOLT_CONFIG='' run -0 holt sandbox ps -q
+	assert_output ''
+}
+
+@test "an empty pool: a heading, nothing, counts; a lease of nobody's sandbox is an error" {
+	run -0 holt sandbox ps
+	assert_output 'SANDBOX ID   USER   THREAD   STATE   SINCE   LEASE   HOLDER'
+	run -0 holt sandbox ps --json
+	assert_output ''
+	run -0 holt sandbox stats
+	assert_match "$output" $'^pool +default\nreplicas +3\nactive +0\nwarm +0\nstopped +0\nmaking +0$'
+	echo $'sandbox:\n  pool: other\n  replicas: 7' >"$TEST_DIR/config.yaml"
+	run -0 holt sandbox stats --json --config "$TEST_DIR/config.yaml"
+	assert_output '{"pool":"other","replicas":7,"active":0,"warm":0,"stopped":0,"making":0}'
+	run -0 holt sandbox stats --json --config "$TEST_DIR/config.yaml" --pool third
+	assert_match "$output" '"pool":"third","replicas":7'
+	local id
+	for id in 0123456789abcdef ../.. "$(printf '%064d' 0)"; do
+		run --separate-stderr holt sandbox release "$id"
+		assert_status 1
+		assert_match "$stderr" $'^holt: .*\nhint: '
+	done
+}
+
+@test "an image that is not in the store, and none at all, are told with what to do" {
+	run --separate-stderr holt sandbox exec --for u --thread t --pull never --image nothing-such true
+	assert_status 125
+	assert_output ''
+	assert_match "$stderr" "^holt: .*nothing-such.*"$'\n'"hint: .*holt image import"
+	run --separate-stderr holt sandbox acquire --for u --thread t
+	assert_status 1
+	assert_output ''
+	assert_match "$stderr" $'^holt: .*image.*\nhint: '
+	# Nothing is left of it.
+	run -0 holt sandbox ps -q
+	assert_output ''
+}
+
+@test "the home: HOLT_HOME, else that of the configuration" {
+	printf 'sandbox:\n  home: %s\n' "$TEST_DIR/home-configured" >"$TEST_DIR/config.yaml"
+	env -u HOLT_HOME "$HOLT" sandbox ps -q --config "$TEST_DIR/config.yaml"
+	[[ -d $TEST_DIR/home-configured && ! -e $TEST_DIR/home-other ]]
+	rm -r "$TEST_DIR/home-configured"
+	HOLT_HOME=$TEST_DIR/home-other holt sandbox ps -q --config "$TEST_DIR/config.yaml"
+	[[ ! -e $TEST_DIR/home-configured && -d $TEST_DIR/home-other ]]
+}
+
 @test "the manual lists all names that are left out" {
 	local names='/^Directories and files with these names/,/^\.Ed/'
 	diff <(sed -n "$names"'{s/^\\&//; /^\.B\|^\.Ed\|^Directories\|^or above/d; p}' "$ROOT/man/holt-sandbox.1" | xargs -n 1) \
@@ -93,7 +193,7 @@ ALL='append download exec glob grep ls mkdir mv read rm stat update write'
 
 @test "a box that is not there: 1, or 125 of exec, with a hint (K48)" {
 	local verb words
-	for verb in ${ALL/exec/}; do
+	for verb in ${IN_BOX/exec/}; do
 		words=(/x)
 		[[ ! $verb =~ ^(glob|grep|mv)$ ]] || words=(/x y)
 		run --separate-stderr holt sandbox "$verb" no-such-box "${words[@]}" </dev/null

@@ -29,7 +29,7 @@ setup_file() {
 	export SANITIZER
 	export OUTSIDE=$TEST_DIR/outside
 	mkdir "$OUTSIDE"
-	cp "$ROOT/examples/run.c" "$ROOT/examples/sandbox.c" "$OUTSIDE/"
+	cp "$ROOT/examples/turn.c" "$ROOT/examples/run.c" "$ROOT/examples/sandbox.c" "$OUTSIDE/"
 }
 
 sanitizer_of_build() {
@@ -168,6 +168,22 @@ example() {
 	"$BINDIR/holt" rm -f agent
 	assert_output $'done\nwork/out.txt:2: line 2\nwork/out.txt:3: line 3\nline 1\nline 2\nline 3'
 	assert_equal stderr "$stderr" ""
+}
+
+@test "the example of a turn: the second turn finds what the first one wrote; an error has advice (K48)" {
+	run -0 build_example turn
+	assert_output ""
+	demo_image
+	LD_LIBRARY_PATH=$LIBDIR run -1 --separate-stderr "$OUTSIDE/turn" 0123abcd ann 7 true
+	assert_output ""
+	assert_match "$stderr" '^turn: .*0123abcd.*'$'\nhint: import the image'
+	LD_LIBRARY_PATH=$LIBDIR run -0 --separate-stderr "$OUTSIDE/turn" demo ann 7 'echo one >>f; cat f'
+	assert_output one
+	LD_LIBRARY_PATH=$LIBDIR run -0 --separate-stderr "$OUTSIDE/turn" demo ann 7 'echo two >>f; cat f'
+	assert_equal stderr "$stderr" ""
+	local found=$output
+	"$BINDIR/holt" rm -f "$("$BINDIR/holt" sandbox ps --json | jq -r .box)"
+	assert_equal output "$found" $'one\ntwo'
 }
 
 @test "the installed program runs, with its own keeper" {

@@ -225,3 +225,37 @@ empty_disk() {
 end_disk() {
 	[[ -z ${DISK_KEEPER:-} ]] || kill "$DISK_KEEPER"
 }
+
+# A box without published ports runs before its network helper has said that it is up.
+net_settled() {
+	local i
+	for ((i = 0; i < 100; i++)); do
+		[[ $(holt inspect "$1" | jq -r '.[0].network.state') == starting ]] || return 0
+		sleep 0.05
+	done
+}
+
+# helper_of BOX: the pid of its network helper, a child of its keeper.
+helper_of() {
+	local keeper pid
+	net_settled "$1"
+	keeper=$(holt inspect "$1" | jq '.[0].state.keeper_pid')
+	for pid in /proc/[0-9]*; do
+		[[ $(cat "$pid/comm" 2>/dev/null) == holt-net && $(ppid_of "${pid#/proc/}") == "$keeper" ]] ||
+			continue
+		echo "${pid#/proc/}"
+	done
+}
+
+ppid_of() {
+	sed -n 's/^PPid:\t//p' "/proc/$1/status"
+}
+
+# weak_keeper LAYER...: a keeper whose jail lacks these layers, for $HOLT_KEEPER.
+weak_keeper() {
+	mkdir -p "$TEST_DIR/weak"
+	cp "$HOLT_BUILD/tests/weak/holt-keeper" "$HOLT_BUILD/tests/weak/holt-open.so" "$HOLT_BUILD/holt-net" \
+		"$TEST_DIR/weak"
+	echo "$*" >"$TEST_DIR/weak/weak"
+	echo "$TEST_DIR/weak/holt-keeper"
+}

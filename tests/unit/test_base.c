@@ -419,7 +419,7 @@ START_TEST(deathsig_follows_the_parent)
 			.argv = argv,
 			.fds = fds,
 			.n_fds = 1,
-			.flags = PROC_DEATHSIG | PROC_NEWNET | PROC_NOPRIVS};
+			.flags = PROC_DEATHSIG | PROC_NOPRIVS};
 		struct proc p = {0};
 		if (proc_spawn(&spec, &p, NULL) == 0)
 			dprintf(out[1], "%d", p.pid);

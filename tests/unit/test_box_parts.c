@@ -135,7 +135,9 @@ static char word0[] = "/bin/echo", word1[] = "\xff\xfe", word2[] = "", word3[] =
 static char *argv[] = {word0, word1, word2, word3, word4, NULL};
 static char *env[] = {env0, all_bytes, NULL};
 static char image_name[] = "r\xe9gistry/x:1", digest[] = "sha256:00", host[] = "h", user[] = "0:0";
-static char where[] = "/w\xff";
+static char where[] = "/w\xff", allowed[] = "*.a.example:443",
+	    published[] = "127.0.0.1:80:8080/udp";
+static char *allow[] = {allowed, NULL}, *publish[] = {published, NULL};
 
 static struct box_record sample(void)
 {
@@ -151,6 +153,7 @@ static struct box_record sample(void)
 		.stop_grace_ms = 3600000,
 		.hostname = host,
 		.mac = {0xfe, 0, 1, 0x7f, 0x80, 0xff},
+		.network = {.mode = NET_ALLOWLIST, .allow = allow, .publish = publish},
 		.config = {.env = env, .entrypoint = argv, .working_dir = where},
 		.has_program = true,
 		.program = {.argv = argv,
@@ -199,6 +202,9 @@ START_TEST(record_comes_back_whole)
 	ck_assert(b.created_ns == r.created_ns && b.keep && b.memory_mib == r.memory_mib);
 	ck_assert(b.cpus == r.cpus && b.disk_bytes == r.disk_bytes && b.log_bytes == r.log_bytes);
 	ck_assert(b.stop_signal == r.stop_signal && b.stop_grace_ms == r.stop_grace_ms);
+	ck_assert_int_eq(b.network.mode, NET_ALLOWLIST);
+	same_list(b.network.allow, allow);
+	same_list(b.network.publish, publish);
 	same_list(b.config.env, env);
 	same_list(b.config.entrypoint, argv);
 	ck_assert_ptr_null(b.config.cmd);
@@ -235,7 +241,10 @@ static const struct {
 	{"keep", "1", true}, {"config", NULL, true}, {"config", "{}", true},
 	{"config", "{\"env\":\"A=1\"}", false}, {"config", "{\"env\":[5]}", false},
 	{"config", "{\"cmd\":{}}", false}, {"program", NULL, true}, {"program", "{}", false},
-	{"program", "[]", false}, {"program", "{\"flags\":0}", false}, {"unknown", "[1]", true}};
+	{"program", "[]", false}, {"program", "{\"flags\":0}", false}, {"network", NULL, true},
+	{"network", "{}", false}, {"network", "{\"mode\":\"closed\"}", false},
+	{"network", "{\"mode\":\"open\",\"allow\":[\"a.example\"]}", false},
+	{"unknown", "[1]", true}};
 
 START_TEST(record_is_checked)
 {
@@ -252,6 +261,9 @@ START_TEST(record_is_checked)
 			     : str_printf("%s}", base);
 	const int rc = box_record_parse(text, &b, &e);
 	ck_assert_msg((rc == 0) == changes[_i].fine, "%s: %d %s", text, rc, holt_error_message(e));
+	/* Boxes of before there was any. */
+	if (rc == 0 && strcmp(changes[_i].key, "network") == 0)
+		ck_assert_int_eq(b.network.mode, NET_ISOLATED);
 	if (rc < 0) {
 		ck_assert_int_eq(rc, -HOLT_EINVALID);
 		ck_assert_str_ne(holt_error_message(e), "");
@@ -375,6 +387,56 @@ START_TEST(state_comes_back)
 }
 END_TEST
 
+/* Only what runs is held by somebody. */
+START_TEST(lease_comes_back_while_the_box_runs)
+{
+	static const char *const odd[] = {"\"held\"", "[]", "{}", "{\"state\":\"flying\"}",
+		"{\"state\":\"\"}", "{\"state\":7,\"holder\":\"x\"}"};
+	const int box = box_dir(), lock = lock_box(box);
+
+	for (int phase = BOX_STARTING; phase <= BOX_EXITED; phase++) {
+		for (int lease = BOX_LEASE_NONE; lease <= BOX_LEASE_WARM; lease++) {
+			const bool runs = phase >= BOX_RUNNING && phase <= BOX_STOPPING &&
+					  lease != BOX_LEASE_NONE;
+			const struct box_state s = {.phase = (enum box_phase)phase,
+				.lease = (enum box_lease)lease,
+				.lease_ns = 1700000000123456789,
+				.lease_until_ns = INT64_MAX,
+				.holder = "h-1",
+				.holder_label = "worker \"1\""};
+
+			ck_assert_int_eq(box_state_write(box, &s), 0);
+			const struct box_state back = look();
+			ck_assert_int_eq(back.lease, runs ? lease : BOX_LEASE_NONE);
+			ck_assert(back.lease_ns == (runs ? s.lease_ns : 0));
+			ck_assert(back.lease_until_ns == (runs ? s.lease_until_ns : 0));
+			ck_assert_str_eq(back.holder, runs ? s.holder : "");
+			ck_assert_str_eq(back.holder_label, runs ? s.holder_label : "");
+		}
+	}
+	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+		char text[160];
+
+		snprintf(text, sizeof text, "{\"state\":\"running\",\"reason\":\"\",\"lease\":%s}",
+			odd[i]);
+		put_file(box, "state.json", text, strlen(text));
+		ck_assert_int_eq(look().phase, BOX_RUNNING);
+		ck_assert_int_eq(look().lease, BOX_LEASE_NONE);
+		ck_assert_str_eq(look().holder, "");
+	}
+	/* The keeper was killed. */
+	const struct box_state s = {
+		.phase = BOX_RUNNING, .lease = BOX_LEASE_HELD, .holder = "h-1", .lease_ns = 5};
+	ck_assert_int_eq(box_state_write(box, &s), 0);
+	close(lock);
+	const struct box_state lost = look();
+	ck_assert_int_eq(lost.end, BOX_END_LOST);
+	ck_assert_int_eq(lost.lease, BOX_LEASE_NONE);
+	ck_assert(lost.lease_ns == 0 && !lost.holder[0]);
+	close(box);
+}
+END_TEST
+
 START_TEST(lock_tells_whether_a_keeper_lives)
 {
 	ck_assert_int_eq(look().phase, BOX_GONE);
@@ -490,7 +552,8 @@ int main(void)
 {
 	const TTest *const tests[] = {bytes_survive_json, other_shapes_are_no_bytes,
 		lists_are_lists, record_comes_back_whole, record_without_memory, state_has_names,
-		state_comes_back, lock_tells_whether_a_keeper_lives, odd_state_files,
+		state_comes_back, lease_comes_back_while_the_box_runs,
+		lock_tells_whether_a_keeper_lives, odd_state_files,
 		ending_keeper_is_never_lost_2000_looks};
 	Suite *s = suite_create("box parts");
 	TCase *c = tcase_create("box parts");

@@ -661,6 +661,46 @@ START_TEST(log_and_events_tell_the_story)
 }
 END_TEST
 
+/* Start a box of a home that was opened with this kernel. */
+static int start_with_kernel(const char *kernel, holt_error **error)
+{
+	holt_home_options o = HOLT_HOME_OPTIONS_INIT;
+	holt_home *const usual = home;
+
+	o.path = home_path;
+	o.kernel = kernel;
+	ok(holt_home_open(&o, &home, E));
+	holt_box *b = make("named-kernel", HOLT_BOX_KEEP, "sleep 100");
+	const int r = holt_box_start(b, NULL, NULL, error);
+	ok(holt_box_remove(b, 1, E));
+	holt_box_close(b);
+	holt_home_close(home);
+	home = usual;
+	return r;
+}
+
+START_TEST(a_home_may_name_its_kernel)
+{
+	holt_home_options o = HOLT_HOME_OPTIONS_INIT;
+	holt_error *e = NULL;
+
+	ck_assert_int_eq(start_with_kernel("/nonexistent/vmlinuz", &e), -HOLT_ENOT_FOUND);
+	ck_assert_str_eq(holt_error_stage(e), "kernel");
+	ck_assert_str_eq(holt_error_object(e), "/nonexistent/vmlinuz");
+	ck_assert_ptr_nonnull(strstr(holt_error_message(e), "the kernel that was named"));
+	holt_error_free(e);
+	e = NULL;
+	/* It counts more than the environment. */
+	ck_assert_int_eq(setenv("HOLT_KERNEL", "/nonexistent", 1), 0);
+	ck_assert_int_eq(start_with_kernel(KERNEL_DIR, &e), 0);
+	ck_assert_ptr_null(e);
+	ck_assert_int_eq(unsetenv("HOLT_KERNEL"), 0);
+	o.path = home_path;
+	o.kernel = "";
+	fails(HOLT_EINVALID, holt_home_open(&o, &home, E));
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {a_kept_box_from_birth_to_removal, names_and_beginnings_of_ids,
@@ -669,7 +709,7 @@ int main(void)
 		pause_holds_everything, pause_and_stop_at_once_6_times, kept_execs_are_anybodys,
 		what_nobody_took_is_a_gap, freed_execs_leave_nothing, event_fd_tells_when_to_look,
 		many_wait_for_one_box, one_handle_through_4_starts_and_stops_while_threads_use_it,
-		log_and_events_tell_the_story};
+		log_and_events_tell_the_story, a_home_may_name_its_kernel};
 
 	return run_tests("boxes", tests, sizeof tests / sizeof tests[0]);
 }

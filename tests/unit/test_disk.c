@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Empty disks: what is in them, how little they take, many makers at once. */
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -21,10 +22,12 @@
 #include "base/str.h"
 #include "vmm/disk.h"
 
-#define SIZE       (UINT64_C(1) << 30)
-#define ROOM_KIB   1024 /* what an empty disk may take */
-#define MAKERS     8
-#define EXT4_MAGIC 0x438 /* offset of the magic number */
+#define SIZE         (UINT64_C(1) << 30)
+#define ROOM_KIB     1024 /* what an empty disk may take */
+#define MAKERS       8
+#define KILLED_BYTES (32 << 20) /* of data in a disk whose copiers die */
+#define KILLED_TIMES 24
+#define EXT4_MAGIC   0x438 /* offset of the magic number */
 
 static char dir[] = "/tmp/holt-disk-XXXXXX";
 static char cache[64];
@@ -210,6 +213,51 @@ START_TEST(clone_makes_or_replaces)
 }
 END_TEST
 
+static unsigned count_files(void)
+{
+	DIR *d = opendir(dir);
+	unsigned n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* K25: whenever a copier dies, its copy is there as a whole or not at all. */
+START_TEST(killed_copier_leaves_nothing)
+{
+	const int source = source_disk();
+	auto_free char *data = mem_zalloc(KILLED_BYTES);
+	const unsigned before = count_files();
+	struct stat st;
+	unsigned cut = 0;
+
+	memset(data, 'x', KILLED_BYTES);
+	const int full = openat(dirfd_, "template", O_WRONLY | O_CLOEXEC);
+	ck_assert_int_eq(pwrite(full, data, KILLED_BYTES, SIZE / 2), KILLED_BYTES);
+	close(full);
+	for (unsigned i = 0; i < KILLED_TIMES; i++) {
+		const pid_t pid = fork();
+		if (pid == 0)
+			_exit(disk_clone(source, dirfd_, "k", NULL) == 0 ? 0 : 1);
+		(void)usleep(i * 500);
+		(void)kill(pid, SIGKILL);
+		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+		const bool there = fstatat(dirfd_, "k", &st, 0) == 0;
+		ck_assert_uint_eq(count_files(), before + there);
+		ck_assert(!there || st.st_blocks * 512 >= KILLED_BYTES);
+		if (there)
+			ck_assert_int_eq(unlinkat(dirfd_, "k", 0), 0);
+		else
+			cut++;
+	}
+	ck_assert_uint_gt(cut, 0);
+	close(source);
+}
+END_TEST
+
 /* In a child with a limit for files that is below the disk's size, but above what is copied first.
  */
 static void clone_fails(int source, const char *name)
@@ -281,7 +329,8 @@ int main(void)
 	const TTest *const tests[] = {disk_is_sparse_and_clean, existing_disk_is_never_overwritten,
 		odd_sizes_are_refused, leftover_of_a_killed_maker_is_replaced,
 		half_a_disk_of_a_killed_maker_is_in_nobodys_way, many_makers_share_one_cache,
-		clone_makes_or_replaces, clone_that_fails_changes_nothing, clone_without_space};
+		clone_makes_or_replaces, killed_copier_leaves_nothing,
+		clone_that_fails_changes_nothing, clone_without_space};
 	Suite *s = suite_create("disk");
 	TCase *c = tcase_create("disk");
 

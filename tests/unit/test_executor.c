@@ -7,12 +7,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "box/executor.h"
+#include "base/executor.h"
 
 #include "base/clock.h"
 
-#define MANY 200
+#define MANY    200
+#define THREADS 16
+#define QUEUE   4096
 
+static const struct executor_options options = {
+	.max_threads = THREADS, .max_jobs = QUEUE, .thread_name = "holt-test"};
 static struct executor *x;
 static atomic_int running, most, ran, told;
 
@@ -22,7 +26,7 @@ static void setup(void)
 	atomic_store(&most, 0);
 	atomic_store(&ran, 0);
 	atomic_store(&told, 0);
-	x = executor_new();
+	x = executor_new(&options);
 	ck_assert_ptr_nonnull(x);
 }
 
@@ -96,7 +100,7 @@ START_TEST(many_jobs_on_few_threads)
 	ck_assert_int_eq(atomic_load(&ran), MANY);
 	ck_assert_int_eq(atomic_load(&told), MANY);
 	ck_assert_int_gt(atomic_load(&most), 1);
-	ck_assert_int_le(atomic_load(&most), (int)EXECUTOR_THREADS);
+	ck_assert_int_le(atomic_load(&most), THREADS);
 }
 END_TEST
 
@@ -131,30 +135,32 @@ START_TEST(descriptor_tells_the_end)
 }
 END_TEST
 
+/* C-32 */
 START_TEST(cancelled_before_its_turn_never_runs)
 {
-	struct holt_job *busy[EXECUTOR_THREADS];
+	struct holt_job *busy[THREADS];
 	int result = 0;
 
-	for (unsigned i = 0; i < EXECUTOR_THREADS; i++)
+	for (int i = 0; i < THREADS; i++)
 		busy[i] = start(until_cancelled, NULL, 0);
-	while (atomic_load(&ran) < (int)EXECUTOR_THREADS)
+	while (atomic_load(&ran) < THREADS)
 		nap_ms(1);
 	struct holt_job *first = start(work, done, 1);
 	struct holt_job *second = start(work, done, 2);
 	job_cancel(second);
-	ck_assert_int_eq(job_wait(second, 50, &result, NULL), -HOLT_ETIMEOUT);
-	job_cancel(busy[0]);
-	ck_assert_int_eq(job_wait(second, 5000, &result, NULL), 0);
+	/* At once, although each thread is busy; but that gives nobody else a turn. */
+	ck_assert_int_eq(job_wait(second, 20000, &result, NULL), 0);
 	ck_assert_int_eq(result, -HOLT_ECANCELLED);
+	ck_assert_int_eq(job_wait(first, 50, &result, NULL), -HOLT_ETIMEOUT);
+	job_cancel(busy[0]);
 	ck_assert_int_eq(job_wait(first, 5000, &result, NULL), 0);
 	ck_assert_int_eq(result, 1);
 	/* Both were told of, one ran. */
 	ck_assert_int_eq(atomic_load(&told), 2);
-	ck_assert_int_eq(atomic_load(&ran), (int)EXECUTOR_THREADS + 1);
+	ck_assert_int_eq(atomic_load(&ran), THREADS + 1);
 	job_free(first);
 	job_free(second);
-	for (unsigned i = 0; i < EXECUTOR_THREADS; i++)
+	for (int i = 0; i < THREADS; i++)
 		job_free(busy[i]);
 }
 END_TEST
@@ -172,14 +178,14 @@ END_TEST
 
 START_TEST(queue_has_an_end)
 {
-	static struct holt_job *jobs[EXECUTOR_QUEUE + EXECUTOR_THREADS + 1];
+	static struct holt_job *jobs[QUEUE + THREADS + 1];
 	const struct job_work w = {.run = until_cancelled};
 	holt_error *e = NULL;
 	size_t n = 0;
 
 	while (n < sizeof jobs / sizeof jobs[0] && job_start(x, &w, &jobs[n], &e) == 0)
 		n++;
-	ck_assert_uint_ge(n, EXECUTOR_QUEUE);
+	ck_assert_uint_ge(n, QUEUE);
 	ck_assert_uint_lt(n, sizeof jobs / sizeof jobs[0]);
 	ck_assert_int_eq(holt_error_code(e), HOLT_ELIMIT);
 	holt_error_free(e);
@@ -187,6 +193,68 @@ START_TEST(queue_has_an_end)
 		job_cancel(jobs[i]);
 	for (size_t i = 0; i < n; i++)
 		job_free(jobs[i]);
+}
+END_TEST
+
+/* C-34, C-36: also those who have something to tell do not wait for those who are busy. */
+START_TEST(close_ends_what_waits_and_nothing_else)
+{
+	struct holt_job *busy[THREADS];
+	struct holt_job *late = NULL;
+	const struct job_work w = {.run = work};
+	holt_error *e = NULL;
+	int result = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		busy[i] = start(until_cancelled, NULL, 0);
+	while (atomic_load(&ran) < THREADS)
+		nap_ms(1);
+	struct holt_job *waits = start(work, done, 1);
+	struct holt_job *cancelled = start(work, done, 2);
+	job_cancel(cancelled);
+	executor_close(x);
+	ck_assert_int_eq(job_wait(waits, 20000, &result, &e), 0);
+	ck_assert_int_eq(result, -HOLT_ECLOSED);
+	ck_assert_str_eq(holt_error_message(e), "closed before its turn");
+	holt_error_free(e);
+	ck_assert_int_eq(job_wait(cancelled, 20000, &result, NULL), 0);
+	ck_assert_int_eq(result, -HOLT_ECANCELLED);
+	ck_assert_int_eq(atomic_load(&told), 2);
+	ck_assert_int_eq(atomic_load(&ran), THREADS);
+	ck_assert_int_eq(job_start(x, &w, &late, NULL), -HOLT_ECLOSED);
+	ck_assert_ptr_null(late);
+	ck_assert_int_eq(job_wait(busy[0], 0, &result, NULL), -HOLT_ETIMEOUT);
+	job_free(waits);
+	job_free(cancelled);
+	for (int i = 0; i < THREADS; i++)
+		job_free(busy[i]);
+}
+END_TEST
+
+static void count_task(struct executor_task *t)
+{
+	(void)t;
+	nap_ms(5);
+	atomic_fetch_add(&told, 1);
+}
+
+START_TEST(tasks_that_are_withdrawn_do_not_run)
+{
+	struct executor_task tasks[100] = {{.run = NULL}};
+	int before = 0;
+
+	ck_assert_int_eq(executor_reserve(x, NULL), 0);
+	for (int i = 0; i < 100; i++) {
+		tasks[i].run = count_task;
+		executor_put(x, &tasks[i]);
+	}
+	for (int i = 99; i >= 0; i--)
+		executor_withdraw(x, &tasks[i]);
+	before = atomic_load(&told);
+	ck_assert_int_lt(before, 100);
+	nap_ms(30);
+	ck_assert_int_eq(atomic_load(&told), before);
+	executor_release(x);
 }
 END_TEST
 
@@ -202,6 +270,8 @@ int main(void)
 	tcase_add_test(c, cancelled_before_its_turn_never_runs);
 	tcase_add_test(c, free_waits_for_what_runs);
 	tcase_add_test(c, queue_has_an_end);
+	tcase_add_test(c, close_ends_what_waits_and_nothing_else);
+	tcase_add_test(c, tasks_that_are_withdrawn_do_not_run);
 	suite_add_tcase(s, c);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

@@ -264,6 +264,25 @@ START_TEST(who_waits_for_a_box_that_is_being_removed_finds_none)
 }
 END_TEST
 
+/* The current directory may change before the first start. */
+START_TEST(a_named_kernel_is_kept_as_an_absolute_path)
+{
+	struct holt_home *named = NULL;
+
+	ck_assert_int_eq(chdir(root), 0);
+	ck_assert_int_eq(
+		home_open(&(struct home_wish){.path = root, .kernel = "k/vmlinuz"}, &named, NULL),
+		0);
+	auto_free char *want = str_printf("%s/k/vmlinuz", root);
+	ck_assert_str_eq(named->kernel, want);
+	home_close(named);
+	ck_assert_int_eq(home_open(&(struct home_wish){.path = root, .kernel = ""}, &named, NULL),
+		-HOLT_EINVALID);
+	ck_assert_ptr_null(home->kernel);
+	ck_assert_int_eq(chdir("/"), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("home");
@@ -274,6 +293,7 @@ int main(void)
 	tcase_add_test(c, one_open_repairs_what_50_dead_processes_left_among_1000_boxes);
 	tcase_add_test(c, what_is_locked_is_left_alone);
 	tcase_add_test(c, who_waits_for_a_box_that_is_being_removed_finds_none);
+	tcase_add_test(c, a_named_kernel_is_kept_as_an_absolute_path);
 	suite_add_tcase(s, c);
 	SRunner *runner = srunner_create(s);
 	srunner_run_all(runner, CK_ENV);

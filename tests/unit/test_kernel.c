@@ -225,6 +225,30 @@ START_TEST(configured_kernel_must_work)
 }
 END_TEST
 
+START_TEST(named_kernel_is_the_only_one)
+{
+	struct kernel k = {0};
+	auto_error e = NULL;
+	auto_free char *image = str_printf("%s/boot/vmlinuz-6.1.0-t", dir);
+
+	put_kernel("6.1.0-t");
+	setenv("HOLT_KERNEL", "/nonexistent/vmlinuz", 1);
+	ck_assert_int_eq(kernel_find_at(image, NULL, &k, &e), 0);
+	ck_assert_str_eq(k.image, image);
+	kernel_done(&k);
+	ck_assert_int_eq(kernel_find_at(dir, NULL, &k, &e), 0);
+	ck_assert_str_eq(k.image, image);
+	kernel_done(&k);
+	setenv("HOLT_KERNEL", image, 1);
+	ck_assert_int_eq(kernel_find_at("/nonexistent", NULL, &k, &e), -HOLT_ENOT_FOUND);
+	ck_assert_str_eq(holt_error_message(e),
+		"the kernel that was named is not usable: cannot "
+		"use kernel '/nonexistent': No such file or directory");
+	ck_assert_str_eq(holt_error_object(e), "/nonexistent");
+	ck_assert_str_eq(holt_error_stage(e), "kernel");
+}
+END_TEST
+
 /* Each way in which a kernel can be unusable, with its own text. HOLT_KERNEL keeps the kernels of
  * the machine that runs the tests out of it. */
 static void fails(int code, const char *text)
@@ -507,9 +531,9 @@ int main(void)
 {
 	const TTest *const tests[] = {modules_come_in_load_order, newest_usable_kernel_wins,
 		signatures_are_stripped_only_where_the_build_says_so, configured_kernel_must_work,
-		unusable_kernels_say_why, cut_modules_are_never_read_beyond,
-		signature_is_cut_off_exactly, initramfs_holds_agent_and_modules,
-		a_cut_initramfs_in_the_cache_is_replaced,
+		named_kernel_is_the_only_one, unusable_kernels_say_why,
+		cut_modules_are_never_read_beyond, signature_is_cut_off_exactly,
+		initramfs_holds_agent_and_modules, a_cut_initramfs_in_the_cache_is_replaced,
 		an_initramfs_is_taken_as_it_is_only_while_nothing_has_changed,
 		lz4_streams_are_unpacked_or_refused,
 		image_that_cannot_be_unpacked_is_given_as_it_is};

@@ -95,6 +95,14 @@ START_TEST(k10_whiteouts_hide_lower_layers)
 }
 END_TEST
 
+START_TEST(k10_whiteouts_leave_a_directory_that_no_entry_describes)
+{
+	EXPECT(ROOT "d a 755 0:0\n", LAYER(ENT_FILE("a/x", "x")), LAYER(ENT_GONE("a/.wh.x")));
+	EXPECT(ROOT "d a 755 0:0\n", LAYER(ENT_FILE("a/b/x", "x")), LAYER(ENT_GONE("a/.wh.b")));
+	EXPECT(ROOT, LAYER(ENT_GONE("a/b/.wh.x")), LAYER(ENT_GONE("a/.wh.b")));
+}
+END_TEST
+
 START_TEST(k10_whiteouts_spare_their_own_layer)
 {
 	EXPECT(ROOT "d a 755 0:0\nf a/x 644 0:0 \"new\"\n",
@@ -123,6 +131,35 @@ START_TEST(k10_opaque_hides_what_was_in_a_directory)
 	EXPECT("d / 711 0:0\nf n 644 0:0 \"n\"\n",
 		LAYER(ENT_MODE('d', "./", 0711), ENT_FILE("x", "x")),
 		LAYER(ENT_GONE(".wh..wh..opq"), ENT_FILE("n", "n")));
+}
+END_TEST
+
+START_TEST(k10_opaque_leaves_a_directory_that_no_entry_describes)
+{
+	EXPECT(ROOT "d a 755 0:0\nd a/b 755 0:0\n", LAYER(ENT_FILE("a/b/x", "x")),
+		LAYER(ENT_GONE("a/b/.wh..wh..opq")));
+	EXPECT(ROOT "d a 755 0:0\n", LAYER(ENT_FILE("a/b/x", "x")),
+		LAYER(ENT_GONE("a/.wh..wh..opq")));
+	/* But marks make nothing exist, and what is removed stays so. */
+	EXPECT(ROOT, LAYER(ENT_GONE("a/.wh.x")), LAYER(ENT_GONE("a/.wh..wh..opq")));
+	EXPECT(ROOT, LAYER(ENT_FILE("a/b/x", "x")), LAYER(ENT_GONE("a/b/.wh..wh..opq")),
+		LAYER(ENT_GONE(".wh.a")));
+	/* The same where a symlink leads to it. */
+	EXPECT(ROOT "l b 777 0:0 -> s\nd s 755 0:0\n",
+		LAYER(ENT_FILE("s/t/x", "x"), ENT_LINK("b", "s")),
+		LAYER(ENT_GONE("b/.wh..wh..opq")));
+}
+END_TEST
+
+START_TEST(k10_opaque_works_through_a_symlink)
+{
+	EXPECT(ROOT "l l 777 0:0 -> r\nd r 755 0:0\nf r/y 644 0:0 \"y\"\n",
+		LAYER(ENT_DIR("r"), ENT_FILE("r/x", "x"), ENT_LINK("l", "r")),
+		LAYER(ENT_GONE("l/.wh..wh..opq"), ENT_FILE("l/y", "y")));
+	/* What newer layers put there stays. */
+	EXPECT(ROOT "l l 777 0:0 -> r\nd r 755 0:0\nf r/z 644 0:0 \"z\"\n",
+		LAYER(ENT_DIR("r"), ENT_FILE("r/x", "x"), ENT_LINK("l", "r")),
+		LAYER(ENT_GONE("l/.wh..wh..opq")), LAYER(ENT_FILE("r/z", "z")));
 }
 END_TEST
 
@@ -327,11 +364,13 @@ int main(void)
 {
 	const TTest *const tests[] = {one_layer_is_kept_whole, missing_parents_are_roots,
 		newest_layer_wins, last_entry_of_a_layer_wins, a_file_replaces_a_directory_and_back,
-		k10_whiteouts_hide_lower_layers, k10_whiteouts_spare_their_own_layer,
-		k10_opaque_hides_what_was_in_a_directory, aufs_book_keeping_is_left_out,
-		k11_hard_links, k11_hard_links_keep_what_they_meant, entries_go_through_symlinks,
-		paths_are_cleaned, bad_entries_are_refused, long_names_have_limits,
-		deep_trees_are_fine};
+		k10_whiteouts_hide_lower_layers,
+		k10_whiteouts_leave_a_directory_that_no_entry_describes,
+		k10_whiteouts_spare_their_own_layer, k10_opaque_hides_what_was_in_a_directory,
+		k10_opaque_leaves_a_directory_that_no_entry_describes,
+		k10_opaque_works_through_a_symlink, aufs_book_keeping_is_left_out, k11_hard_links,
+		k11_hard_links_keep_what_they_meant, entries_go_through_symlinks, paths_are_cleaned,
+		bad_entries_are_refused, long_names_have_limits, deep_trees_are_fine};
 
 	return fixture_run("layer", tests, sizeof tests / sizeof tests[0], NULL, NULL, 60);
 }

@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/fsutil.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "vmm/qemu_argv.h"
+#include "vmm/qemu_facts.h"
 #include "wire/wire.h"
 
 #define GOLDEN_MAX 65536
@@ -97,6 +99,63 @@ START_TEST(templates_do_not_depend_on_the_box)
 }
 END_TEST
 
+/* What is given up last has its place at the end, in the words of either version. */
+START_TEST(chroot_is_said_as_the_version_has_it)
+{
+	struct vm_spec spec = typical;
+
+	spec.chroot_dir = "/empty";
+	auto_free char *old = words(&spec);
+	spec.run_with = true;
+	auto_free char *newer = words(&spec);
+	spec.chroot_dir = NULL;
+	auto_free char *none = words(&spec);
+
+	ck_assert_ptr_nonnull(strstr(old, "\n-chroot\n/empty\n"));
+	ck_assert_ptr_nonnull(strstr(newer, "\n-run-with\nchroot=/empty\n"));
+	ck_assert_ptr_null(strstr(newer, "-chroot"));
+	ck_assert_ptr_null(strstr(none, "chroot"));
+}
+END_TEST
+
+/* Two programs, of which one tells of the option; and the second in the place of the first. */
+START_TEST(options_are_read_in_the_program)
+{
+	char dir[] = "/tmp/holt-qemu-facts-XXXXXX";
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	auto_free char *program = str_printf("%s/qemu", dir);
+	auto_free char *cache = str_printf("%s/cache", dir);
+	static const char old[] = "\x7f"
+				  "ELF -chroot dir";
+	static const char newer[] = "\x7f"
+				    "ELF -run-with [async-teardown=on|off][,chroot=dir]";
+
+	ck_assert_int_eq(setenv("HOLT_QEMU", program, 1), 0);
+	ck_assert(!qemu_has_run_with(cache));
+	ck_assert_int_eq(fs_write_atomic(AT_FDCWD, program, old, sizeof old, 0700), 0);
+	ck_assert(!qemu_has_run_with(cache));
+	ck_assert_int_eq(fs_write_atomic(AT_FDCWD, program, newer, sizeof newer, 0700), 0);
+	for (int i = 0; i < 2; i++)
+		ck_assert(qemu_has_run_with(cache));
+	ck_assert(qemu_has_run_with(NULL));
+	/* What is known is not read again: nothing but the text is another. */
+	auto_free char *known = str_printf("%s/qemu.json", cache);
+	auto_free char *text = NULL;
+	size_t len = 0;
+	ck_assert_int_eq(fs_read_file(AT_FDCWD, known, GOLDEN_MAX, &text, &len), 0);
+	char *at = strstr(text, "true");
+	ck_assert_ptr_nonnull(at);
+	auto_free char *lie = str_printf("%.*sfalse%s", (int)(at - text), text, at + 4);
+	ck_assert_int_eq(fs_write_atomic(AT_FDCWD, known, lie, strlen(lie), 0600), 0);
+	ck_assert(!qemu_has_run_with(cache));
+	(void)unlink(known);
+	(void)rmdir(cache);
+	(void)unlink(program);
+	ck_assert_int_eq(rmdir(dir), 0);
+	(void)unsetenv("HOLT_QEMU");
+}
+END_TEST
+
 START_TEST(shapes_outside_the_limits_are_refused)
 {
 	static const struct {
@@ -178,7 +237,8 @@ int main(void)
 {
 	const TTest *const tests[] = {command_lines_are_as_written_down,
 		templates_do_not_depend_on_the_box, the_path_of_the_memory_is_its_descriptor,
-		shapes_outside_the_limits_are_refused, ports_are_those_of_the_wire,
+		shapes_outside_the_limits_are_refused, chroot_is_said_as_the_version_has_it,
+		options_are_read_in_the_program, ports_are_those_of_the_wire,
 		unknown_tsc_is_not_claimed, lack_of_memory_is_an_error};
 	Suite *s = suite_create("qemu_argv");
 	TCase *c = tcase_create("qemu_argv");

@@ -24,6 +24,13 @@ START_TEST(names_are_normalised)
 		{"ghcr.io/library/alpine", "ghcr.io/library/alpine:latest"},
 		{"a__b.c-d---e_f", "a__b.c-d---e_f:latest"},
 		{"beef", "beef:latest"},
+		{"[::1]:5000/x", "[::1]:5000/x:latest"},
+		{"[2001:DB8::1]/a/b:t", "[2001:DB8::1]/a/b:t"},
+		{"Host/app", "Host/app:latest"},
+		/* Short, these would be other images. */
+		{"docker.io/localhost/x", "docker.io/localhost/x:latest"},
+		{"docker.io/a.b/x", "docker.io/a.b/x:latest"},
+		{"docker.io/library/localhost", "localhost:latest"},
 	};
 
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -45,7 +52,8 @@ START_TEST(bad_names_are_refused)
 	static const char *const table[] = {"", ":", ":x", "x:", "Demo", "a//b", "/a", "a/", "a b",
 		"a:b:c", "-a", "a-", "a..b", "a___b", "a.-b", "x:-t", "x:.t", "x:a/b", "x:t\n", "é",
 		"a@", "a@sha256:12", ("a@md5:" HEX), "sha256:abcd", "host:99999999/x",
-		"ho_st.x:1/a", "-h.x/a", "x\x1b[31m"};
+		"ho_st.x:1/a", "-h.x/a", "[::1/x", "[]/x", "[::g]/x", "[::1]5/x", "[::1]:/x",
+		"[::1]:5000", "host/App", "Host", "x\x1b[31m"};
 
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
 		auto_free char *name = NULL;
@@ -120,10 +128,39 @@ START_TEST(digest_forms_are_known)
 }
 END_TEST
 
+START_TEST(references_have_a_place)
+{
+	static const char *const table[][3] = {
+		{"alpine", "docker.io", "library/alpine"},
+		{"alpine:3", "docker.io", "library/alpine"},
+		{"user/app", "docker.io", "user/app"},
+		{"docker.io/library/alpine", "docker.io", "library/alpine"},
+		{"index.docker.io/a.b/x", "docker.io", "a.b/x"},
+		{"docker.io/localhost/x", "docker.io", "localhost/x"},
+		{"localhost/x", "localhost", "x"},
+		{"localhost:5000/x:t@sha256:" HEX, "localhost:5000", "x"},
+		{"[::1]:5000/x", "[::1]:5000", "x"},
+		{"ghcr.io/a/b/c", "ghcr.io", "a/b/c"},
+		{"Host/app", "Host", "app"},
+		{"host/app", "docker.io", "host/app"},
+	};
+
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		auto_ref r = {0};
+		auto_free char *registry = NULL;
+		auto_free char *path = NULL;
+		ck_assert_int_eq(ref_parse(table[i][0], &r, NULL), 0);
+		ck_assert_int_eq(ref_locate(&r, &registry, &path, NULL), 0);
+		ck_assert_str_eq(registry, table[i][1]);
+		ck_assert_str_eq(path, table[i][2]);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {names_are_normalised, bad_names_are_refused,
-		lengths_have_limits, digests_pin, digest_forms_are_known};
+		lengths_have_limits, digests_pin, digest_forms_are_known, references_have_a_place};
 
 	return fixture_run("ref", tests, sizeof tests / sizeof tests[0], NULL, NULL, 30);
 }

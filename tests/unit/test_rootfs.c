@@ -225,7 +225,7 @@ START_TEST(holes_cost_nothing)
 	i->xattr = ROOTFS_NO_XATTR;
 	n->kind = TREE_ENTRY;
 	n->inode = i;
-	ck_assert_int_eq(rootfs_file_begin(r, &i->file, &error), 0);
+	ck_assert_int_eq(rootfs_file_begin(r, size, &i->file, &error), 0);
 	ck_assert_int_eq(rootfs_file_write(r, "begin", 5, &error), 0);
 	ck_assert_int_eq(rootfs_file_hole(r, size - 8, &error), 0);
 	ck_assert_int_eq(rootfs_file_write(r, "end", 3, &error), 0);
@@ -263,7 +263,7 @@ static int output_full(int fd, holt_error **error)
 	int code = rootfs_new(fd, 2, &r, error);
 
 	for (int i = 0; code == 0 && i < 100; i++) {
-		code = rootfs_file_begin(r, &f, error);
+		code = rootfs_file_begin(r, 2900000, &f, error);
 		/* Different each time, or it would be stored once. */
 		if (code == 0)
 			code = rootfs_file_write(r, big + i, 2900000, error);
@@ -274,6 +274,52 @@ static int output_full(int fd, holt_error **error)
 	free(big);
 	return code;
 }
+
+START_TEST(k15_sizes_have_limits)
+{
+	static const struct tar_xattr xattr = {"user.k", "v", ROOTFS_XATTRS_MAX};
+	struct rootfs *r = NULL;
+	struct rootfs_file *f = NULL;
+	const char *dropped = NULL;
+	uint32_t index = 0;
+	auto_error one = NULL;
+	auto_error all = NULL;
+	auto_error names = NULL;
+	const int fd = memfd_create("rootfs", MFD_CLOEXEC);
+
+	ck_assert_int_eq(rootfs_new(fd, 1, &r, NULL), 0);
+	ck_assert_int_eq(rootfs_file_begin(r, ROOTFS_FILE_MAX + 1, &f, &one), -HOLT_ELIMIT);
+	ck_assert_str_eq(
+		holt_error_message(one), "a file has more bytes than the limit of 1099511627776");
+	/* Empty as far as the writer knows: what counts is what was announced. */
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(rootfs_file_begin(r, ROOTFS_FILE_MAX, &f, NULL), 0);
+		ck_assert_int_eq(rootfs_file_end(r, NULL), 0);
+	}
+	ck_assert_int_eq(rootfs_file_begin(r, 1, &f, &all), -HOLT_ELIMIT);
+	ck_assert_str_eq(holt_error_message(all),
+		"the files have more bytes together than the limit of 2199023255552");
+	ck_assert_int_eq(rootfs_xattrs(r, &xattr, 1, &index, &dropped, &names), -HOLT_ELIMIT);
+	ck_assert_str_eq(holt_error_message(names),
+		"the extended attributes have more bytes together than the limit of 268435456");
+	rootfs_free(r);
+	close(fd);
+}
+END_TEST
+
+START_TEST(k15_memory_of_a_tree_has_a_limit)
+{
+	struct tree *t = NULL;
+	auto_error error = NULL;
+
+	ck_assert_int_eq(tree_new(&t, NULL), 0);
+	ck_assert_ptr_null(tree_alloc(t, TREE_BYTES_MAX));
+	ck_assert_int_eq(tree_nomem(t, &error), -HOLT_ELIMIT);
+	ck_assert_str_eq(holt_error_message(error),
+		"names, metadata and link targets of the image take more than 1536 MiB");
+	tree_free(t);
+}
+END_TEST
 
 START_TEST(a_write_that_fails_is_told)
 {
@@ -488,14 +534,71 @@ START_TEST(an_import_can_be_cancelled)
 }
 END_TEST
 
+START_TEST(k15_a_bomb_ends_at_its_limit)
+{
+	static char zeros[200000];
+	memset(zeros, 'z', sizeof zeros - 1);
+	struct tarbuf b = fixture_tar(LAYER(ENT_FILE("a", zeros)), "gzip");
+	struct tar_source src = {.data = b.data, .size = b.len, .stream_max = 100000};
+	struct tar_reader *tar = NULL;
+	struct tar_entry e;
+	const void *data;
+	size_t len;
+	uint64_t offset;
+	auto_error error = NULL;
+	int code = tar_open(&src, NULL, &tar, &error);
+
+	if (code == 0)
+		code = tar_next(tar, &e, &error);
+	while (code > 0)
+		code = tar_data(tar, &data, &len, &offset, &error);
+	ck_assert_int_eq(code, -HOLT_ELIMIT);
+	ck_assert_str_eq(holt_error_message(error),
+		"the archive has more than 100000 bytes when decompressed");
+	tar_close(tar);
+	free(b.data);
+}
+END_TEST
+
+START_TEST(k15_every_cut_of_a_layer_is_seen)
+{
+	static const char *const filters[] = {NULL, "gzip", "zstd"};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct tarbuf b = fixture_tar(LAYER(ENT_DIR("d"), ENT_FILE("d/a", "text"),
+						      ENT_LINK("l", "d"), ENT_HARD("h", "d/a")),
+			filters[i]);
+		char whole[DIGEST_STR_LEN + 1];
+		char names[64];
+		ck_assert_int_eq(read_all(&b, names, whole, NULL), 0);
+		for (size_t cut = 1; cut < b.len; cut++) {
+			struct tarbuf part = {malloc(cut), cut};
+			char stream[DIGEST_STR_LEN + 1];
+			auto_error error = NULL;
+			memcpy(part.data, b.data, cut);
+			/* Between two entries, or in the zeros at the end, only the digest tells.
+			 */
+			if (read_all(&part, names, stream, &error) == 0)
+				ck_assert_str_ne(stream, whole);
+			else
+				ck_assert_int_eq(holt_error_code(error), HOLT_EINVALID);
+			free(part.data);
+		}
+		free(b.data);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {k12_xattrs_are_kept, k12_acls_are_dropped_with_a_warning,
 		k13_owners_and_times, names_are_bytes, a_large_directory_is_found,
 		many_owners_are_refused, data_comes_back_and_the_bytes_are_the_same,
-		holes_cost_nothing, a_write_that_fails_is_told, k15_compressions,
-		k15_skippable_frames, k15_damage_is_refused, an_empty_stream_is_an_empty_archive,
-		the_end_mark_is_seen, an_import_can_be_cancelled};
+		holes_cost_nothing, k15_sizes_have_limits, k15_memory_of_a_tree_has_a_limit,
+		k15_a_bomb_ends_at_its_limit, k15_every_cut_of_a_layer_is_seen,
+		a_write_that_fails_is_told, k15_compressions, k15_skippable_frames,
+		k15_damage_is_refused, an_empty_stream_is_an_empty_archive, the_end_mark_is_seen,
+		an_import_can_be_cancelled};
 
 	return fixture_run("rootfs", tests, sizeof tests / sizeof tests[0], NULL, NULL, 120);
 }

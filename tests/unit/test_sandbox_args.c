@@ -112,10 +112,64 @@ START_TEST(lines)
 }
 END_TEST
 
+/* --for and --thread stand for the first word. */
+START_TEST(a_scope_in_place_of_the_box)
+{
+	static const struct sandbox_verb release = {.name = "sandbox release",
+		.words = "ID",
+		.options = SANDBOX_FOR | SANDBOX_THREAD | SANDBOX_POOL};
+	static const struct sandbox_verb ps = {
+		.name = "sandbox ps", .words = "", .options = SANDBOX_POOL};
+	struct sandbox_args a;
+
+	ck_assert_int_eq(parse(&a, &all, "x", "--thread", "7", "y", "--for", "", "--pool", "p",
+				 "--image", "i", "--config", "c", "--pull", "never", NULL),
+		CLI_OK);
+	ck_assert_str_eq(a.pool.pull, "never");
+	ck_assert_ptr_null(a.box);
+	ck_assert_str_eq(a.words[0], "x");
+	ck_assert_str_eq(a.words[1], "y");
+	ck_assert_str_eq(a.for_user, "");
+	ck_assert_str_eq(a.thread, "7");
+	ck_assert_str_eq(a.pool.pool, "p");
+	ck_assert_str_eq(a.pool.image, "i");
+	ck_assert_str_eq(a.pool.config, "c");
+	ck_assert_int_eq(parse(&a, &release, "--for", "u", "--thread", "t", NULL), CLI_OK);
+	ck_assert_int_eq(parse(&a, &release, "id", NULL), CLI_OK);
+	ck_assert_str_eq(a.box, "id");
+	ck_assert_ptr_null(a.for_user);
+	ck_assert_int_eq(parse(&a, &ps, NULL), CLI_OK);
+	ck_assert_int_eq(parse(&a, &ps, "x", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &release, "--for", "u", "--thread", "t", "id", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &release, NULL), CLI_USAGE);
+	ck_assert_int_eq(
+		parse(&a, &all, "box", "x", "y", "--for", "u", "--thread", "t", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &all, "--for", "u", "x", "y", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &all, "--thread", "t", "b", "x", "y", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &all, "--image", "i", "b", "x", "y", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &all, "--pull", "never", "b", "x", "y", NULL), CLI_USAGE);
+	ck_assert_int_eq(
+		parse(&a, &all, "--for", "u", "--thread", "t", "--pull", "newer", "x", "y", NULL),
+		CLI_USAGE);
+}
+END_TEST
+
+START_TEST(a_lease_is_at_most_a_day)
+{
+	struct sandbox_args a;
+
+	ck_assert_int_eq(parse(&a, &all, "--ttl", "24h", "b", "x", "y", NULL), CLI_OK);
+	ck_assert_uint_eq(a.ttl_ms, HOLT_LEASE_MS_MAX);
+	ck_assert_int_eq(parse(&a, &all, "--ttl", "86400.001", "b", "x", "y", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &all, "--ttl", "0", "b", "x", "y", NULL), CLI_USAGE);
+	ck_assert_int_eq(parse(&a, &all, "--ttl", "soon", "b", "x", "y", NULL), CLI_USAGE);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {
-		words_and_options_in_any_order, words_are_counted, zero_is_none, lines};
+	const TTest *const tests[] = {words_and_options_in_any_order, words_are_counted,
+		zero_is_none, lines, a_scope_in_place_of_the_box, a_lease_is_at_most_a_day};
 	Suite *s = suite_create("sandbox_args");
 	TCase *c = tcase_create("sandbox_args");
 

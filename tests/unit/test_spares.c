@@ -241,10 +241,14 @@ START_TEST(a_claim_with_a_specification_of_no_box_ends_the_spare)
 	dir = spares_open(home, KEY);
 	char **ids = list();
 	spec.role = KEEPER_SPARE;
-	ck_assert_int_eq(door_claim(dir, ids[0], &spec, home->loop, &s, &owner, NULL), 0);
-	ck_assert_int_lt(session_wait_ready(s, 5000, NULL, &ready, NULL), 0);
-	fd_close(owner);
-	session_close(s);
+	/* It may be gone before it has answered. */
+	const int r = door_claim(dir, ids[0], &spec, home->loop, &s, &owner, NULL);
+	ck_assert_msg(r == 0 || r == -HOLT_ECLOSED, "%d", r);
+	if (r == 0) {
+		ck_assert_int_lt(session_wait_ready(s, 5000, NULL, &ready, NULL), 0);
+		fd_close(owner);
+		session_close(s);
+	}
 	await_count(0);
 	ck_assert(box_has(&b, "of-the-box"));
 	strv_free(ids);

@@ -561,6 +561,38 @@ START_TEST(a_name_moves)
 }
 END_TEST
 
+START_TEST(k44_a_tag_moves)
+{
+	auto_free char *one = simple_layout("one", "one", NULL);
+	auto_free char *two = simple_layout("two", "two", NULL);
+	struct image *a = import(one, "a");
+	struct image *b = import(two, "b");
+	auto_free char *pinned = str_printf("c@%s", a->digest);
+	auto_error error = NULL;
+
+	ck_assert_int_eq(image_tag(store, "a", "c:1", NULL), 0);
+	struct image *before = get("c:1");
+	ck_assert_str_eq(before->digest, a->digest);
+	ck_assert_int_eq(image_tag(store, b->digest, "c:1", NULL), 0);
+	struct image *after = get("c:1");
+	ck_assert_str_eq(after->digest, b->digest);
+	/* Neither a missing image nor a bad name changes anything. */
+	ck_assert_int_eq(image_tag(store, "nothing", "c:1", &error), -HOLT_ENOT_FOUND);
+	ck_assert_str_eq(holt_error_object(error), "nothing");
+	ck_assert_int_eq(image_tag(store, "a", pinned, NULL), -HOLT_EINVALID);
+	ck_assert_int_eq(image_tag(store, "a", "Not A Name", NULL), -HOLT_EINVALID);
+	struct image *still = get("c:1");
+	ck_assert_str_eq(still->digest, b->digest);
+	/* The image that lost the name is there by its own. */
+	expect_content(a, SIMPLE("one"));
+	image_free(still);
+	image_free(after);
+	image_free(before);
+	image_free(a);
+	image_free(b);
+}
+END_TEST
+
 START_TEST(an_image_goes_with_its_last_name)
 {
 	auto_free char *path = simple_layout("oci", "new", NULL);
@@ -828,11 +860,11 @@ int main(void)
 		a_plain_tar_is_imported, k15_damaged_layouts_leave_the_store_alone,
 		what_is_no_image_is_refused, escapes_are_refused, a_running_import_is_cancelled,
 		progress_and_cancel, a_bad_name_is_refused_first,
-		images_are_found_by_name_and_digest, a_name_moves, an_image_goes_with_its_last_name,
-		two_images_may_share_a_rootfs, k25_leftovers_go_at_the_next_open,
-		a_lost_rootfs_is_made_again, k27_processes_share_a_store,
-		k25_killed_imports_leave_a_good_store, a_newer_index_is_refused,
-		k29_odd_paths_work};
+		images_are_found_by_name_and_digest, a_name_moves, k44_a_tag_moves,
+		an_image_goes_with_its_last_name, two_images_may_share_a_rootfs,
+		k25_leftovers_go_at_the_next_open, a_lost_rootfs_is_made_again,
+		k27_processes_share_a_store, k25_killed_imports_leave_a_good_store,
+		a_newer_index_is_refused, k29_odd_paths_work};
 
 	return fixture_run("store", tests, sizeof tests / sizeof tests[0], setup, teardown, 120);
 }

@@ -255,6 +255,46 @@ static void check_other(const struct template_want *w, const char *first)
 	ck_assert_str_ne(key, first);
 }
 
+static struct keeper_directories some_directories(const char *owner)
+{
+	struct keeper_directories d = {.n = 2, .len = 6, .paths = "/a\0/b"};
+
+	(void)snprintf(d.owner, sizeof d.owner, "%s", owner);
+	return d;
+}
+
+/* What is stored with one is enough to tell whether a start of today would look for it. */
+START_TEST(the_key_of_a_described_one_is_its_own)
+{
+	struct template_want w = {.image = "demo",
+		.rootfs_digest = digest,
+		.memory_mib = 512,
+		.cpus = 1,
+		.disk_bytes = 1 << 30,
+		.directories = some_directories("me")};
+	struct template_facts f = {0};
+	char key[TEMPLATE_KEY_LEN + 1];
+	char again[TEMPLATE_KEY_LEN + 1];
+
+	put(home->fd, "kernel", 100);
+	auto_fd kernel = openat(home->fd, "kernel", O_RDONLY | O_CLOEXEC);
+	w.kernel_fd = w.initrd_fd = kernel;
+	ck_assert_int_eq(template_key(&w, key, NULL), 0);
+	make('1', false);
+	const int dir = open_key(key_of('1'));
+	ck_assert_int_eq(template_facts_read(dir, &f), 0);
+	ck_assert_str_eq(f.info.directories, "");
+	template_facts_done(&f);
+	ck_assert_int_eq(template_files_seal(dir, &w, 1), 0);
+	ck_assert_int_eq(template_facts_read(dir, &f), 0);
+	close(dir);
+	w.directories.n = 0;
+	ck_assert_int_eq(template_key_again(&w, f.info.directories, again, NULL), 0);
+	ck_assert_str_eq(again, key);
+	template_facts_done(&f);
+}
+END_TEST
+
 START_TEST(whatever_a_machine_is_made_of_is_in_its_key)
 {
 	char key[TEMPLATE_KEY_LEN + 1];
@@ -294,6 +334,13 @@ START_TEST(whatever_a_machine_is_made_of_is_in_its_key)
 	check_other(&w, key);
 	w = base, w.rootfs_digest = "sha256:0";
 	check_other(&w, key);
+	w = base, w.directories = some_directories("me");
+	check_other(&w, key);
+	ck_assert_int_eq(template_key(&w, again, NULL), 0);
+	w.directories = some_directories("you");
+	check_other(&w, again);
+	w = base, w.directories = some_directories("me"), w.directories.paths[1] = 'x';
+	check_other(&w, again);
 }
 END_TEST
 
@@ -430,6 +477,7 @@ int main(void)
 	tcase_add_test(tc, a_bare_one_has_no_disk);
 	tcase_add_loop_test(tc, what_is_not_as_it_was_made_is_removed, 0,
 		(int)(sizeof spoilers / sizeof spoilers[0]));
+	tcase_add_test(tc, the_key_of_a_described_one_is_its_own);
 	tcase_add_test(tc, whatever_a_machine_is_made_of_is_in_its_key);
 	tcase_add_test(tc, those_used_longest_ago_go_first);
 	tcase_add_test(tc, one_is_removed_by_the_beginning_of_its_key);

@@ -49,6 +49,7 @@ static const struct wire_msg samples[] = {
 	MSG(stats_reply, 7, .uptime_us = 1, .cpu_us = 2, .memory_used = 3, .memory_total = 4,
 		.disk_used = 5, .disk_total = 0x0102030405060708, .processes = 6, .execs = 7),
 	MSG(park, 8, .flags = 0x01020304),
+	MSG(directories, 8, .user = STR("al"), .paths = STRS("/w\0/x y\0", 2)),
 	MSG(exec, 5, .flags = WIRE_EXEC_STDIN, .timeout_ms = 30000, .out_credit = 262144,
 		.rows = 24, .cols = 80, .pids_max = 4096, .replay = 65536, .user = STR("al:wheel"),
 		.cwd = STR("/w"), .argv = STRS("sh\0-c\0exit 3\0", 3),
@@ -57,6 +58,9 @@ static const struct wire_msg samples[] = {
 	MSG(signal, 5, .signo = 15, .flags = WIRE_SIGNAL_ALL),
 	MSG(credit, 5, .channel = WIRE_STDOUT, .bytes = 65536),
 	MSG(resize, 5, .rows = 50, .cols = 0x0102),
+	MSG(network, 9, .up = 1, .mtu = 0x01020304, .address = STR("10.0.2.15/24"),
+		.gateway = STR("10.0.2.2"), .address6 = STR("fd00::15/64"),
+		.gateway6 = STR("fd00::2"), .resolver = STR("10.0.2.3"), .search = STR("a b")),
 	MSG(data, 5, .channel = WIRE_STDOUT, .bytes = STR("\0\x04\xff")),
 	MSG(eof, 5, .channel = WIRE_STDERR),
 	MSG(exit, 5, .kind = WIRE_SIGNALED, .code = 9, .flags = WIRE_EXIT_TIMED_OUT,
@@ -72,6 +76,11 @@ static const struct wire_msg samples[] = {
 	MSG(kill, 9, .signo = 2),
 	MSG(pause, 9, .on = 1),
 	MSG(detach, 9, .flags = 0x01020304),
+	MSG(hold, 9, .wait_ms = 30000, .idle_ms = 600000, .pause_ms = UINT64_MAX,
+		.on_idle = WIRE_IDLE_STOP, .holder = STR("h1"), .label = STR("worker 1"),
+		.trace = STR("t")),
+	MSG(unhold, 9, .trace = STR("t")),
+	MSG(lease, 9, .lease_ms = 0x0102030405060708),
 	MSG(file_read, 0, .first_line = 2, .last_line = 0x0102030405060708, .max_bytes = 3,
 		.path = STR("/a\xff\n")),
 	MSG(file_write, 0, .flags = WIRE_WRITE_PARENTS, .path = STR("b")),
@@ -109,9 +118,11 @@ static enum wire_side side_of(const struct wire_msg *m)
 	case WIRE_OP_freeze:
 	case WIRE_OP_stats:
 	case WIRE_OP_park:
+	case WIRE_OP_directories:
 	case WIRE_OP_exec:
 	case WIRE_OP_signal:
 	case WIRE_OP_credit: /* the sample grants stdout */
+	case WIRE_OP_network:
 	case WIRE_OP_resize:
 	case WIRE_OP_file_read:
 	case WIRE_OP_file_write:
@@ -130,6 +141,9 @@ static enum wire_side side_of(const struct wire_msg *m)
 	case WIRE_OP_kill:
 	case WIRE_OP_pause:
 	case WIRE_OP_detach:
+	case WIRE_OP_hold:
+	case WIRE_OP_unhold:
+	case WIRE_OP_lease:
 		return WIRE_AS_KEEPER;
 	default:
 		return WIRE_AS_CLIENT;
@@ -289,11 +303,13 @@ static const struct {
 	{WIRE_OP_stats, "gk"},
 	{WIRE_OP_stats_reply, "hc"},
 	{WIRE_OP_park, "gk"},
+	{WIRE_OP_directories, "gk"},
 	{WIRE_OP_exec, "gk"},
 	{WIRE_OP_started, "hc"},
 	{WIRE_OP_signal, "gk"},
 	{WIRE_OP_credit, "gk"}, /* for stdout; see channel_directions */
 	{WIRE_OP_resize, "gk"},
+	{WIRE_OP_network, "gk"},
 	{WIRE_OP_data, "hc"}, /* of stdout */
 	{WIRE_OP_eof, "hc"},
 	{WIRE_OP_exit, "hc"},
@@ -306,6 +322,9 @@ static const struct {
 	{WIRE_OP_kill, "k"},
 	{WIRE_OP_pause, "k"},
 	{WIRE_OP_detach, "k"},
+	{WIRE_OP_hold, "k"},
+	{WIRE_OP_unhold, "k"},
+	{WIRE_OP_lease, "k"},
 	{WIRE_OP_file_read, "gk"},
 	{WIRE_OP_file_write, "gk"},
 	{WIRE_OP_file_stat, "gk"},
@@ -408,6 +427,10 @@ START_TEST(bad_fields)
 		MSG(pause, 0, .on = 1),
 		MSG(pause, 1, .on = 2),
 		MSG(detach, 0, .flags = 0),
+		MSG(hold, 0, .wait_ms = 1),
+		MSG(hold, 1, .on_idle = WIRE_IDLE_STOP + 1),
+		MSG(unhold, 0, .trace = STR("")),
+		MSG(lease, 0, .lease_ms = 1),
 	};
 	uint8_t buf[FRAME_MAX];
 	size_t len = 0;

@@ -8,8 +8,8 @@ load ../lib/common
 load ../lib/vm
 
 # bats test_tags=user
-@test "K25: kill -9 of client, keeper and QEMU within every operation, 150 rounds (30 if not root)" {
-	local n=$((${ROUNDS:-0} > 0 ? ROUNDS : ${HOLT_LONG:-0} == 1 ? 300 : 150)) dir
+@test "K25: kill -9 of client, keeper and QEMU within every operation, 120 rounds (24 if not root)" {
+	local n=$((${ROUNDS:-0} > 0 ? ROUNDS : ${HOLT_LONG:-0} == 1 ? 300 : 120)) dir
 	((EUID == 0)) || n=$(((n + 4) / 5))
 	dir=$(mktemp -d "$TEST_DIR/chaos.XXXXXX")
 	cp -r "$(layout)" "$dir/layout"

@@ -96,7 +96,7 @@ static void send_msg(const struct wire_msg *msg)
 }
 
 /* The next frame of the control lane. */
-static struct wire_msg *receive(void)
+static struct wire_msg *receive_any(void)
 {
 	static uint8_t buf[1 << 16];
 	static size_t have, used;
@@ -117,12 +117,25 @@ static struct wire_msg *receive(void)
 	return &msg;
 }
 
+/* The same, but for those that every machine is told and no lie is about. */
+static struct wire_msg *receive(void)
+{
+	struct wire_msg *msg = receive_any();
+
+	while (msg->op == WIRE_OP_network) {
+		send_msg(&(struct wire_msg){.op = WIRE_OP_done, .stream = msg->stream});
+		msg = receive_any();
+	}
+	return msg;
+}
+
 static void say_hello(uint32_t magic, uint16_t version, uint16_t oldest)
 {
 	send_msg(&(struct wire_msg){.op = WIRE_OP_hello,
 		.hello = {.magic = magic,
 			.version = version,
 			.oldest = oldest,
+			.features = WIRE_FEATURE_NETWORK,
 			.build = text_bytes("liar")}});
 }
 
@@ -390,6 +403,25 @@ static void mode_exec_exit_code(void)
 	send_raw(WIRE_BULK, frame, sizeof frame);
 }
 
+/* Says twice how the program ended. */
+static void mode_exec_exit_twice(void)
+{
+	become_ready();
+	const uint32_t stream = wait_exec();
+	start_exec(stream);
+	send_exit(stream, 0);
+	send_exit(stream, 1);
+}
+
+/* Answers what nobody asked. */
+static void mode_exec_unasked(void)
+{
+	become_ready();
+	const uint32_t stream = wait_exec();
+	start_exec(stream);
+	send_msg(&(struct wire_msg){.op = WIRE_OP_done, .stream = stream + 99});
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -401,11 +433,13 @@ static const struct {
 	{"exec-cut", mode_exec_cut},
 	{"exec-endless", mode_exec_endless},
 	{"exec-exit-code", mode_exec_exit_code},
+	{"exec-exit-twice", mode_exec_exit_twice},
 	{"exec-more-credit", mode_exec_more_credit},
 	{"exec-no-credit", mode_exec_no_credit},
 	{"exec-silent", mode_exec_silent},
 	{"exec-stdin-back", mode_exec_stdin_back},
 	{"exec-twice", mode_exec_twice},
+	{"exec-unasked", mode_exec_unasked},
 	{"exec-unknown-stream", mode_exec_unknown_stream},
 	{"log-flood", mode_log_flood},
 	{"oversized", mode_oversized},

@@ -174,6 +174,22 @@ pings_beside() {
 }
 
 # bats test_tags=user
+@test "K31: at the limit of all execs the kernel still has 7 MiB more than where it reclaims and kills by itself" {
+	local facts
+	loadtool b make demo 192
+	# shellcheck disable=SC2016 # for that shell
+	facts=$(holt exec b sh -c 'cat /sys/fs/cgroup/holt/memory.max /sys/fs/cgroup/holt/memory.current
+		awk "/^MemFree/ { print \$2 * 1024 }" /proc/meminfo
+		awk "\$1 == \"high\" { pages += \$2 } END { print pages * 4096 }" /proc/zoneinfo
+		cat /proc/sys/vm/watermark_boost_factor')
+	echo "# limit, used, free, high watermark, boost: ${facts//$'\n'/ }" >&3
+	local -a f
+	mapfile -t f <<<"$facts"
+	assert_between "left at the limit (KiB)" $(((f[2] - (f[0] - f[1]) - f[3]) / 1024)) 7168 32768
+	assert_equal "boost" "${f[4]}" 0
+}
+
+# bats test_tags=user
 @test "K31: an exec out of memory, 5 times in a row: 137 and told, agent and the other exec untouched" {
 	local eat='dd if=/dev/zero of=/dev/null bs=110M count=1 & dd if=/dev/zero of=/dev/null bs=110M count=1; wait'
 	loadtool b make demo 192

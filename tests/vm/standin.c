@@ -6,8 +6,8 @@
  *                        and descriptors
  *   [clone|freeze] env NAME=VALUE   with this variable besides
  *   [clone|freeze] memory MIB       with that limit of its address space
- *   [clone|freeze] die              it kills itself
- *   [clone|freeze] hang             it stops itself
+ *   [clone|freeze] die              it dies by signal 4
+ *   [clone|freeze] hang             it does nothing
  *   [clone|freeze] attack FILE DIR  it tries to change every file of DIR that it has a descriptor
  *                        of, by all means, and writes into FILE what came of it, a line each:
  *                        "DESCRIPTOR NAME ATTEMPT errno" ("done" where nothing stopped it)
@@ -186,16 +186,28 @@ static bool is_kind(char *const *argv, const char *kind)
 	return strcmp(kind, "clone") == 0 ? incoming : memory && !incoming;
 }
 
+/* What QEMU is started with is loaded besides. */
+static char *joined(const char *before, const char *variable)
+{
+	char *both = NULL;
+
+	return asprintf(&both, "%s:%s", before, strchr(variable, '=') + 1) < 0 ? NULL : both;
+}
+
 static void add_env(const char *variable)
 {
 	static char *env[ENV_MAX + 2];
+	char *add = strdup(variable);
 	size_t n = 0;
 
-	while (environ && environ[n] && n < ENV_MAX) {
-		env[n] = environ[n];
-		n++;
+	for (char **at = environ; at && *at && n < ENV_MAX; at++) {
+		if (strncmp(*at, "LD_PRELOAD=", 11) == 0 &&
+			strncmp(variable, "LD_PRELOAD=", 11) == 0)
+			add = joined(*at, variable);
+		else
+			env[n++] = *at;
 	}
-	env[n++] = strdup(variable);
+	env[n++] = add;
 	env[n] = NULL;
 	environ = env;
 }
@@ -208,9 +220,11 @@ static void obey(const char *verb, const char *value, const char *more)
 		const rlim_t bytes = strtoul(value, NULL, 10) << 20;
 		(void)setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes});
 	} else if (strcmp(verb, "die") == 0) {
-		(void)raise(SIGKILL);
+		/* The first process of a pid namespace is not killed by a signal of its own. */
+		__builtin_trap();
 	} else if (strcmp(verb, "hang") == 0) {
-		(void)raise(SIGSTOP);
+		for (;;)
+			(void)pause();
 	} else if (strcmp(verb, "attack") == 0) {
 		attack(value, more);
 	}

@@ -204,22 +204,25 @@ change_state() {
 
 # A QEMU whose clones do what the file "clone" says.
 odd_qemu() {
-	printf '#!/bin/sh\ncase " $* " in\n*" -incoming "*) . %s/clone ;;\nesac\nexec %s "$@"\n' "$TEST_DIR" \
-		"$(command -v qemu-system-x86_64)" >"$TEST_DIR/qemu"
-	chmod +x "$TEST_DIR/qemu"
-	export HOLT_QEMU=$TEST_DIR/qemu
+	# Of its place QEMU sees everything, as another user under root.
+	[[ -d $TEST_DIR/odd ]] || mkdir -m 755 "$TEST_DIR/odd"
+	printf '#!/bin/sh\ncase " $* " in\n*" -incoming "*) . %s/clone ;;\nesac\nexec %s "$@"\n' "$TEST_DIR/odd" \
+		"$(command -v qemu-system-x86_64)" >"$TEST_DIR/odd/qemu"
+	chmod 755 "$TEST_DIR/odd/qemu"
+	export HOLT_QEMU=$TEST_DIR/odd/qemu
 }
 
 @test "a clone that dies, or says nothing for 10 s, is no reason to fail: the box boots and says why" {
 	local start took cold
 	odd_qemu
-	echo 'exit 3' >"$TEST_DIR/clone"
+	echo 'exit 3' >"$TEST_DIR/odd/clone"
+	chmod 644 "$TEST_DIR/odd/clone"
 	run -0 --separate-stderr holt run --name d demo echo hi
 	assert_output hi
 	assert_match "$stderr" '^holt: warning: box d booted without a template: .*'
 	assert_match "$(origin d)" '^cold: no clone: .*status 3'
 	cold=$(holt inspect d | jq '.[0].state.ready_us / 1000 | floor')
-	echo 'exec sleep 1000' >"$TEST_DIR/clone"
+	echo 'exec sleep 1000' >"$TEST_DIR/odd/clone"
 	start=$(now_ms)
 	run -0 --separate-stderr holt run --name s demo echo hi
 	took=$(($(now_ms) - start))
