@@ -155,7 +155,10 @@ def make(code: int, errnum: int, message: str, fields: dict[str, Any]) -> HoltEr
     """The exception for a code of the library; `fields` are its attributes."""
     cls, number = _class_of(code, errnum)
     if issubclass(cls, OSError):
-        error: HoltError = cls(number, message, fields["object"] or None)
+        error: HoltError = cls(number, message)
+        # By name: a second parent may come before OSError and take no arguments.
+        error.errno, error.strerror = number, message  # type: ignore[attr-defined]
+        error.filename = fields["object"] or None  # type: ignore[attr-defined]
     else:
         error = cls(message)
     error.message = message
