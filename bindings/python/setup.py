@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build libholt with its keeper and helper, put them into the package, and compile the extension.
 
-`pip install ./bindings/python` in a source tree in which `make setup` has run is all that is needed.
-HOLT_PYTHON_BUILD names another build directory than build/ (it must have been configured by meson).
+`pip install ./bindings/python` in a source tree in which `make setup` has run is all that is
+needed. HOLT_PYTHON_BUILD names another build directory than build/.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOT = HERE.parents[1]
 BUILD = Path(os.environ.get("HOLT_PYTHON_BUILD", ROOT / "build")).resolve()
 LIBRARY = "libholt.so.0.1"
 BESIDE = ["holt-keeper", "holt-net", "holt-open.so"]
-TARGETS = [f"./{t}" for t in ("holt:shared_library", "holt-keeper", "holt-net", "holt-open:shared_module")]
+TARGETS = ["./holt:shared_library", "./holt-keeper", "./holt-net", "./holt-open:shared_module"]
 
 
 def kernel_files(kernel: Path) -> list[Path]:

@@ -6,9 +6,9 @@
     with holt.Home().box("alpine") as box:
         print(box.exec(["uname", "-a"]).stdout.decode())
 
-`Home` is the directory with images and boxes, `Box` a micro-VM, `Sandbox` what an agent does in one,
-`Provider` gives each thread of each user a sandbox of its own, turn after turn. `holt.aio` has what
-waits for asyncio. Sizes are bytes and times seconds unless the name says otherwise.
+`Home` is the directory with images and boxes, `Box` a micro-VM, `Sandbox` what an agent does in
+one, `Provider` gives each thread of each user a sandbox of its own, turn after turn. `holt.aio` is
+the same for asyncio. Sizes are bytes and times seconds unless the name says otherwise.
 """
 
 from ._call import text_of as _text_of

@@ -95,7 +95,7 @@ def call(function: Callable[..., int], *args: Any) -> int:
     code = function(*args, error)
     if code < 0:
         raise take_error(code, error[0])
-    return code
+    return int(code)
 
 
 # --- Values ---------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def milliseconds(seconds: float | None, *, default: int = 0) -> int:
     if math.isnan(seconds) or seconds <= 0:
         raise ValueError(f"timeout must be positive, got {seconds}")
     if seconds >= 2**62 / 1000:
-        return lib.HOLT_FOREVER
+        return int(lib.HOLT_FOREVER)
     return max(1, math.ceil(seconds * 1000))
 
 
@@ -167,8 +167,8 @@ def new_struct(kind: str, **fields: Any) -> Any:
 class Handle:
     """A pointer of the library that is freed once, and used by nobody afterwards.
 
-    `keep` are objects that have to outlive it. A handle may be freed while another thread uses it:
-    it goes when the last use ends.
+    `keep` are objects that have to outlive it; a handle among them is in use as long. A handle may
+    be closed while it is used: it is freed when the last use ends.
     """
 
     __slots__ = ("_closed", "_free", "_generation", "_lock", "_pointer", "_uses", "_what", "keep")
@@ -182,6 +182,10 @@ class Handle:
         self._uses = 0
         self._closed = False
         self.keep = keep
+        # The garbage collector knows no order: a home that is closed waits for its boxes.
+        for one in keep:
+            if isinstance(one, Handle):
+                one.__enter__()
 
     def __enter__(self) -> Any:
         if self._generation != _generation:
@@ -221,7 +225,9 @@ class Handle:
         pointer, self._pointer = self._pointer, ffi.NULL
         keep, self.keep = self.keep, ()
         self._free(pointer)
-        del keep
+        for one in keep:
+            if isinstance(one, Handle):
+                one.__exit__()
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
@@ -352,9 +358,7 @@ def new_cancel() -> Any:
     return ffi.gc(token[0], lib.holt_cancel_free)
 
 
-def blocking(
-    function: Callable[..., T], *args: Any, undo: Callable[[T], None] | None = None
-) -> T:
+def blocking(function: Callable[..., T], *args: Any, undo: Callable[[T], None] | None = None) -> T:
     """Make a call that may take long. `undo` gets its result where an interrupt came as it ended.
 
     `function` gives current_cancel() to the library.

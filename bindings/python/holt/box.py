@@ -29,7 +29,7 @@ class BoxOptions:
     name: str | None = None  #: unique in the home
     hostname: str | None = None
     keep: bool = False  #: stays, stopped, after its end
-    network: str | None = None  #: "open", "allowlist" or "isolated"; None: open, or as `allow` has it
+    network: str | None = None  #: "open", "allowlist" (None where there is `allow`), "isolated"
     allow: Iterable[str] | None = None  #: HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[:PORT], CIDR[:PORT]
     publish: Iterable[str] | None = None  #: [ADDRESS:]HOST:GUEST[/tcp|/udp]
     program: Iterable[str] | None = None  #: what the box is for: its end is the box's; None: none
@@ -57,7 +57,11 @@ class BoxOptions:
         )
         if self.program is not None or self.env or self.cwd or self.user:
             options.program = exec_options(
-                keep, self.program or (), env=self.env, cwd=self.cwd, user=self.user,
+                keep,
+                self.program or (),
+                env=self.env,
+                cwd=self.cwd,
+                user=self.user,
                 flags=lib.HOLT_EXEC_IMAGE,
             )
         return options
@@ -323,7 +327,12 @@ class Box:
         def run() -> Exec:
             keep = Strings()
             options = exec_options(
-                keep, command, env=env, cwd=cwd, user=user, flags=flags,
+                keep,
+                command,
+                env=env,
+                cwd=cwd,
+                user=user,
+                flags=flags,
                 timeout_ms=milliseconds(timeout),
             )
             ret = ffi.new("holt_exec **")
@@ -346,8 +355,15 @@ class Box:
         image_command: bool = False,
     ) -> ExecResult:
         """Run a program to its end and collect its output; arguments as for popen."""
-        with self.popen(command, env=env, cwd=cwd, user=user, stdin=stdin is not None,
-                        timeout=timeout, image_command=image_command) as program:
+        with self.popen(
+            command,
+            env=env,
+            cwd=cwd,
+            user=user,
+            stdin=stdin is not None,
+            timeout=timeout,
+            image_command=image_command,
+        ) as program:
             return program.communicate(stdin)
 
     def sandbox(
@@ -370,10 +386,20 @@ class Box:
             text_errors: read_file gives "Error: ..." as text where it would raise.
             on_terminal: called with id and error by the first call that finds the box gone.
         """
-        return open_sandbox(self._handle, id=id, env=env, user=user, cwd=cwd, user_data=user_data,
-                            text_errors=text_errors, on_terminal=on_terminal)
+        return open_sandbox(
+            self._handle,
+            id=id,
+            env=env,
+            user=user,
+            cwd=cwd,
+            user_data=user_data,
+            text_errors=text_errors,
+            on_terminal=on_terminal,
+        )
 
-    def copy_in(self, source: str | os.PathLike[str], target: str, *, archive: bool = False) -> None:
+    def copy_in(
+        self, source: str | os.PathLike[str], target: str, *, archive: bool = False
+    ) -> None:
         """Copy a file or directory of the host into the box, by the rules of `docker cp`.
 
         Args:
@@ -381,7 +407,9 @@ class Box:
         """
         self._copy(lib.holt_copy_in, source, target, archive)
 
-    def copy_out(self, source: str, target: str | os.PathLike[str], *, archive: bool = False) -> None:
+    def copy_out(
+        self, source: str, target: str | os.PathLike[str], *, archive: bool = False
+    ) -> None:
         """Copy a file or directory of the box to the host; nothing leaves the destination."""
         self._copy(lib.holt_copy_out, source, target, archive)
 
@@ -390,8 +418,14 @@ class Box:
 
         def run() -> None:
             with self._handle as pointer:
-                call(function, pointer, _call.path_bytes(source), _call.path_bytes(target), flags,
-                     _call.current_cancel())
+                call(
+                    function,
+                    pointer,
+                    _call.path_bytes(source),
+                    _call.path_bytes(target),
+                    flags,
+                    _call.current_cancel(),
+                )
 
         blocking(run)
 

@@ -126,7 +126,7 @@ class Exec:
         if len(data):
             self._until(timeout, attempt)
 
-    def _until(self, timeout: float | None, attempt: Callable[[Any, int], None]) -> None:
+    def _until(self, timeout: float | None, attempt: Callable[[Any, int], object]) -> None:
         """Make a call with a time-out in milliseconds; in pieces where it may be cancelled, since
         the library's own token of an exec is given at its start, not with each call."""
         left = milliseconds(timeout, default=lib.HOLT_FOREVER)
@@ -181,14 +181,12 @@ class Exec:
         return _result(end, b"", b"")
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        event = ffi.new("int *")
-        with self._handle as pointer:
-            call(lib.holt_exec_event_fd, pointer, event)
+        event = self.event_fd()
         open_streams = [1, 2]
         while open_streams:
             quiet = True
             for stream in list(open_streams):
-                piece = self._read_now(stream)
+                piece = self.read_now(stream)
                 if piece is None:
                     continue
                 quiet = False
@@ -197,10 +195,18 @@ class Exec:
                 else:
                     open_streams.remove(stream)
             if quiet:
-                _wait_readable(event[0])
+                _wait_readable(event)
 
-    def _read_now(self, stream: int) -> bytes | None:
-        """What is there, b"" at the end, None where nothing is there."""
+    def event_fd(self) -> int:
+        """A descriptor that is readable whenever there is something to do; it stays the exec's.
+        Read its eight bytes, then call read_now until it gives None."""
+        event = ffi.new("int *")
+        with self._handle as pointer:
+            call(lib.holt_exec_event_fd, pointer, event)
+        return int(event[0])
+
+    def read_now(self, stream: int) -> bytes | None:
+        """Read what is there, without waiting: b"" at the end, None where nothing is there."""
         buffer, count = ffi.new("char[]", _PIECE), ffi.new("size_t *")
         error = ffi.new("holt_error **")
         with self._handle as pointer:

@@ -16,8 +16,11 @@ from ._native import ffi, lib
 from .box import Box, BoxOptions, adopt_box
 from .exec import ExecResult
 
-_PULL = {"always": lib.HOLT_PULL_ALWAYS, "missing": lib.HOLT_PULL_MISSING,
-         "never": lib.HOLT_PULL_NEVER}
+_PULL = {
+    "always": lib.HOLT_PULL_ALWAYS,
+    "missing": lib.HOLT_PULL_MISSING,
+    "never": lib.HOLT_PULL_NEVER,
+}
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,9 @@ class Home:
 
     # --- Boxes ------------------------------------------------------------------------------------
 
-    def create(self, image: str, options: BoxOptions | None = None, *, pull: str = "missing",
-               **fields: Any) -> Box:
+    def create(
+        self, image: str, options: BoxOptions | None = None, *, pull: str = "missing", **fields: Any
+    ) -> Box:
         """Make a box without starting it; `fields` are those of BoxOptions.
 
         Args:
@@ -125,8 +129,15 @@ class Home:
 
         return blocking(make, undo=Box.discard)
 
-    def box(self, image: str, options: BoxOptions | None = None, *, pull: str = "missing",
-            detached: bool = False, **fields: Any) -> Box:
+    def box(
+        self,
+        image: str,
+        options: BoxOptions | None = None,
+        *,
+        pull: str = "missing",
+        detached: bool = False,
+        **fields: Any,
+    ) -> Box:
         """Make a box and start it.
 
             with home.box("alpine") as box:
@@ -187,8 +198,15 @@ class Home:
             fields: those of BoxOptions.
         """
         with self.box(image, pull=pull, **fields) as box:
-            return box.exec(command, env=env, cwd=cwd, user=user, stdin=stdin, timeout=timeout,
-                            image_command=True)
+            return box.exec(
+                command,
+                env=env,
+                cwd=cwd,
+                user=user,
+                stdin=stdin,
+                timeout=timeout,
+                image_command=True,
+            )
 
     # --- Images -----------------------------------------------------------------------------------
 

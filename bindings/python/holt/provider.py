@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from . import _call, errors
 from ._call import Handle, Sink, Strings, blocking, call, call_with, milliseconds, new_struct
+from ._loop import readable
 from ._native import ffi, lib
 from .config import Config
 from .home import Home
@@ -207,7 +207,7 @@ class Provider:
             call(lib.holt_provider_acquire_start, pointer, scope, options, ffi.NULL, ffi.NULL, ret)
             try:
                 call(lib.holt_acquire_event_fd, ret[0], fd)
-                await _readable(fd[0])
+                await readable(fd[0])
                 found = ffi.new("char[]", lib.HOLT_SANDBOX_ID_MAX + 1)
                 call(lib.holt_acquire_wait, ret[0], 0, found)
             except errors.ExistsError as error:
@@ -358,22 +358,6 @@ def _collision(
         f"Sandbox ID collision for {token}: {error.message}; asked for by user {user_id!r}, "
         f"thread {thread_id!r}"
     )
-
-
-async def _readable(fd: int) -> None:
-    loop = asyncio.get_running_loop()
-    over = loop.create_future()
-
-    def tell() -> None:
-        loop.remove_reader(fd)
-        if not over.done():
-            over.set_result(None)
-
-    loop.add_reader(fd, tell)
-    try:
-        await over
-    finally:
-        loop.remove_reader(fd)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]

@@ -364,9 +364,7 @@ class Sandbox:
     def _write_from(self, function: Any, path: bytes, sink: Sink, timeout_ms: int) -> None:
         options = _call_options(timeout_ms, 0)
         with self._handle as pointer:
-            call_with(
-                sink, function, pointer, path, lib.native_source, sink.handle, options
-            )
+            call_with(sink, function, pointer, path, lib.native_source, sink.handle, options)
 
     def download_file(self, path: str, *, timeout: float | None = None) -> bytes:
         """Read a file beneath the user-data directory, of at most 100 MiB.
