@@ -19,6 +19,7 @@
  * lz4` on the same file, which neither computes a digest nor forces anything to the disk
  *
  * jail_cost.c has what the jail costs a clone, network.c what its network costs a box,
+ * python_calls.c what a call costs through Python,
  * clones.c has the figures of boxes that begin as clones, density.c what these cost while they run,
  * boxes.c those of boxes that live on, lanes.c throughput and latency of a running box,
  * pulls.c what pulling costs, many_boxes.c the opening of a home with a thousand, sandboxes.c what
@@ -39,6 +40,7 @@
 #include "many_boxes.h"
 #include "network.h"
 #include "pulls.h"
+#include "python_calls.h"
 #include "record.h"
 #include "sandboxes.h"
 #include "agent_turns.h"
@@ -73,6 +75,8 @@ struct bench {
 	const char *busybox; /* on the host */
 	const char *dir; /* for scratch files */
 	const char *keepers; /* with and without a jail; NULL: none here */
+	const char *python; /* an interpreter with the package; NULL: none here */
+	const char *worker; /* what it runs */
 	const char *registries; /* what to pull from; NULL: none here */
 	int networked; /* this process has a network of its own, with a neighbour */
 	holt_home *home;
@@ -433,6 +437,21 @@ static void measure_jail(struct bench *b)
 		record_absent("jail", "no keeper without a jail was given");
 }
 
+static void measure_python(struct bench *b)
+{
+	const struct python_calls p = {.home = b->home,
+		.image = b->image,
+		.python = b->python,
+		.worker = b->worker,
+		.rounds = b->rounds,
+		.host = &b->host};
+
+	if (b->python && b->worker)
+		bench_python_calls(&p);
+	else
+		record_absent("python", "no package here; run tools/python-venv");
+}
+
 static void measure_pulls(struct bench *b)
 {
 	const struct pulls p = {.holt = b->holt,
@@ -518,6 +537,14 @@ static int network(struct bench *b)
 }
 
 /* Only these. */
+static int python(struct bench *b)
+{
+	take_host(b);
+	measure_python(b);
+	return 0;
+}
+
+/* Only these. */
 static int sandboxes(struct bench *b)
 {
 	take_host(b);
@@ -586,6 +613,7 @@ static int bench_all(struct bench *b)
 	bench_many_boxes(b->dir, b->layer, b->rounds, &b->host);
 	(void)sandboxes(b);
 	turns_of_provider(b);
+	measure_python(b);
 	plain_done(&b->plain);
 	return 0;
 }
@@ -606,6 +634,7 @@ static int usage(void)
 		"       bench --jail [-n ROUNDS] --image REF --keepers DIR\n"
 		"       bench --network [-n ROUNDS] --image REF --debian REF\n"
 		"       bench --provider [-n ROUNDS] --image REF [--debian REF]\n"
+		"       bench --overhead [-n ROUNDS] --image REF --python FILE --worker FILE\n"
 		"       bench --known [-n ROUNDS] --image REF\n"
 		"bench/run prepares all of it\n");
 	return 2;
@@ -624,7 +653,9 @@ int main(int argc, char **argv)
 		{"layer", required_argument, NULL, 'l'}, {"jail", no_argument, NULL, 'J'},
 		{"keepers", required_argument, NULL, 'k'}, {"network", no_argument, NULL, 'N'},
 		{"known", no_argument, NULL, 'K'}, {"provider", no_argument, NULL, 'P'},
-		{"rootfs", required_argument, NULL, 'r'}, {0}};
+		{"overhead", no_argument, NULL, 'O'}, {"python", required_argument, NULL, 'p'},
+		{"worker", required_argument, NULL, 'w'}, {"rootfs", required_argument, NULL, 'r'},
+		{0}};
 	holt_error *error = NULL;
 	int (*only)(struct bench *) = NULL; /* a part, which needs no more than the image */
 	int c;
@@ -684,6 +715,15 @@ int main(int argc, char **argv)
 			break;
 		case 'P':
 			only = provider;
+			break;
+		case 'O':
+			only = python;
+			break;
+		case 'p':
+			b.python = optarg;
+			break;
+		case 'w':
+			b.worker = optarg;
 			break;
 		case 'l':
 			b.layer = optarg;
