@@ -77,7 +77,9 @@ class Home:
             image_bytes=image_bytes,
         )
         ret = ffi.new("holt_home **")
-        blocking(call, lib.holt_home_open, options, ret)
+        blocking(
+            call, lib.holt_home_open, options, ret, undo=lambda code: lib.holt_home_close(ret[0])
+        )
         self._handle = Handle(ret[0], lib.holt_home_close, "the home")
 
     def __repr__(self) -> str:

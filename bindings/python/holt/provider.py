@@ -111,7 +111,15 @@ class Provider:
             options.user = self._sink.handle
         ret = ffi.new("holt_provider **")
         with self._home._handle as home_pointer, self._config._handle as config_pointer:
-            blocking(call, lib.holt_provider_open, home_pointer, config_pointer, options, ret)
+            blocking(
+                call,
+                lib.holt_provider_open,
+                home_pointer,
+                config_pointer,
+                options,
+                ret,
+                undo=lambda code: lib.holt_provider_free(ret[0]),
+            )
         self._handle = Handle(
             ret[0], lib.holt_provider_free, "the provider", self._home._handle, self._sink
         )
