@@ -16,7 +16,9 @@ import math
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -34,13 +36,19 @@ _generation = 0
 
 
 def _after_fork() -> None:
-    global _generation, _helper
+    global _closer, _generation, _helper
     _generation += 1
+    _closer = _Closer()
     _helper = _Helper()
     _here.__dict__.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def on_main_thread() -> bool:
+    # By number: current_thread() would register threads of the library for good.
+    return threading.get_ident() == threading.main_thread().ident
 
 
 # --- Errors ---------------------------------------------------------------------------------------
@@ -164,28 +172,89 @@ def new_struct(kind: str, **fields: Any) -> Any:
 # --- Handles --------------------------------------------------------------------------------------
 
 
+class _Held:
+    """What a handle holds: it outlives the handle until it is freed."""
+
+    __slots__ = ("free", "freed", "keep", "lock", "pointer")
+
+    def __init__(self, pointer: Any, free: Callable[[Any], None], keep: tuple[object, ...]) -> None:
+        self.pointer = pointer
+        self.free = free
+        self.keep = keep
+        self.lock = threading.Lock()
+        self.freed = threading.Event()
+
+    def release(self) -> None:
+        """Free it, once. Not on the main thread, where an interrupt may come at any step."""
+        with self.lock:
+            pointer, self.pointer = self.pointer, ffi.NULL
+        if not pointer:
+            return
+        self.free(pointer)
+        keep, self.keep = self.keep, ()
+        self.freed.set()
+        for one in keep:
+            if isinstance(one, Handle):
+                one.__exit__()
+
+
+class _Closer:
+    """The thread that frees what handles held: handles that are gone (a weak reference puts itself
+    into the queue, without a step of Python that a signal could interrupt), and those that are
+    closed on the main thread."""
+
+    def __init__(self) -> None:
+        self.queue: queue.SimpleQueue[weakref.ref[Handle] | _Held] = queue.SimpleQueue()
+        self.held: dict[weakref.ref[Handle], _Held] = {}
+        self.lock = threading.Lock()
+        self.thread: threading.Thread | None = None
+
+    def watch(self, handle: Handle, held: _Held) -> None:
+        with self.lock:
+            self.held[weakref.ref(handle, self.queue.put)] = held
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._loop, name="holt-close", daemon=True)
+                self.thread.start()
+
+    def _loop(self) -> None:
+        while True:
+            item = self.queue.get()
+            held = item if isinstance(item, _Held) else self.held.pop(item, None)
+            if held is not None:
+                held.release()
+            del item, held
+
+    def release(self, held: _Held) -> None:
+        """Free it now; on the main thread by the closer, which goes on whatever signal comes."""
+        if on_main_thread() or _here.callback:
+            self.queue.put(held)
+            if not _here.callback:
+                held.freed.wait()
+        else:
+            held.release()
+
+
 class Handle:
     """A pointer of the library that is freed once, and used by nobody afterwards.
 
-    `keep` are objects that have to outlive it; a handle among them is in use as long. A handle may
-    be closed while it is used: it is freed when the last use ends.
+    `keep` are objects that have to outlive it; a handle among them is in use as long, since the
+    garbage collector knows no order. A handle may be closed while it is used: it is freed when the
+    last use ends.
     """
 
-    __slots__ = ("_closed", "_free", "_generation", "_lock", "_pointer", "_uses", "_what", "keep")
+    __slots__ = ("__weakref__", "_closed", "_generation", "_held", "_lock", "_uses", "_what")
 
-    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str, *keep: Any) -> None:
-        self._pointer = pointer
-        self._free = free
+    def __init__(self, pointer: Any, free: Callable[[Any], None], what: str, *keep: object) -> None:
         self._what = what
         self._generation = _generation
         self._lock = threading.Lock()
         self._uses = 0
         self._closed = False
-        self.keep = keep
-        # The garbage collector knows no order: a home that is closed waits for its boxes.
+        self._held = _Held(pointer, free, keep)
         for one in keep:
             if isinstance(one, Handle):
                 one.__enter__()
+        _closer.watch(self, self._held)
 
     def __enter__(self) -> Any:
         if self._generation != _generation:
@@ -196,17 +265,18 @@ class Handle:
             if self._closed:
                 raise take_error(-lib.HOLT_ECLOSED, ffi.NULL)
             self._uses += 1
-        return self._pointer
+            return self._held.pointer
 
     def __exit__(self, *unused: object) -> None:
         with self._lock:
             self._uses -= 1
-            if self._uses or not self._closed:
-                return
-        self._release()
+            last = self._closed and not self._uses
+        if last:
+            _closer.release(self._held)
 
     @property
     def closed(self) -> bool:
+        """Whether close was called."""
         return self._closed
 
     def close(self) -> None:
@@ -214,24 +284,13 @@ class Handle:
         if self._generation != _generation:
             return
         with self._lock:
-            if self._closed:
-                return
+            last = not self._closed and not self._uses
             self._closed = True
-            if self._uses:
-                return
-        self._release()
+        if last:
+            _closer.release(self._held)
 
-    def _release(self) -> None:
-        pointer, self._pointer = self._pointer, ffi.NULL
-        keep, self.keep = self.keep, ()
-        self._free(pointer)
-        for one in keep:
-            if isinstance(one, Handle):
-                one.__exit__()
 
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            self.close()
+_closer = _Closer()
 
 
 # --- Calls that block -----------------------------------------------------------------------------
@@ -242,6 +301,7 @@ class _Here(threading.local):
 
     cancel: Any = ffi.NULL  # holt_cancel *
     direct = False  # somebody else sees to interrupts
+    callback = False  # a thread of the library that must not wait for itself
 
 
 _here = _Here()
@@ -281,6 +341,7 @@ class _Task:
         self.result: Any = None
         self.error: BaseException | None = None
         self.begun = False
+        self.ended = False
         self.over = threading.Lock()
         self.over.acquire()
 
@@ -290,6 +351,7 @@ class _Task:
         except BaseException as error:
             self.error = error
         finally:
+            self.ended = True
             self.over.release()
 
 
@@ -340,11 +402,11 @@ class _Helper:
 
 
 def _wait_through(task: _Task) -> None:
-    """Wait for the end of a call that was told to end, whatever signals come meanwhile."""
-    while True:
+    """Wait for the end of a call that was told to end, whatever signals come meanwhile: also one
+    right behind the acquire, so that the lock says nothing."""
+    while not task.ended:
         try:
-            task.over.acquire()
-            return
+            task.over.acquire(timeout=0.05)
         except BaseException:
             continue
 
@@ -363,7 +425,7 @@ def blocking(function: Callable[..., T], *args: Any, undo: Callable[[T], None] |
 
     `function` gives current_cancel() to the library.
     """
-    if _here.direct or threading.current_thread() is not threading.main_thread():
+    if _here.direct or not on_main_thread():
         trace()
         return function(*args)
     return _helper.run(_Task(function, args), undo)  # type: ignore[no-any-return]
@@ -394,6 +456,16 @@ def call_with(sink: Sink, function: Callable[..., int], *args: Any) -> int:
         raise
     finally:
         sink.raise_error()
+
+
+@contextmanager
+def on_library_thread() -> Iterator[None]:
+    """For callbacks on a thread that belongs to what might be freed meanwhile."""
+    _here.callback = True
+    try:
+        yield
+    finally:
+        _here.callback = False
 
 
 def _failed(sink: Sink, error: BaseException) -> int:

@@ -56,11 +56,16 @@ class _Job:
         self.result: Any = None
         self.error: BaseException | None = None
         self.handle = ffi.new_handle(self)
-        self.home = home._handle  # is not closed before the job is freed
         options = new_struct("holt_job_options", run=lib.native_run, user=self.handle)
         ret = ffi.new("holt_job **")
-        with self.home as pointer:
+        # In use until the job is freed: its own thread must not be the one that closes the home.
+        self.home = home._handle
+        pointer = self.home.__enter__()
+        try:
             call(lib.holt_job_start, pointer, options, ret)
+        except BaseException:
+            self.home.__exit__()
+            raise
         self.pointer = ret[0]
         _running.add(self)
 
@@ -73,6 +78,7 @@ class _Job:
         """Free it; waits for its end where it has not ended."""
         lib.holt_job_free(self.pointer)
         _running.discard(self)
+        self.home.__exit__()
 
     def take_back(self) -> None:
         """Wait for the end of an abandoned one, undo what it made, and free it."""

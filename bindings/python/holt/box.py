@@ -81,6 +81,7 @@ class BoxInfo:
     started: int  #: the same, or 0
     ended: int  #: the same, or 0
     accel: str  #: "kvm" or "tcg", or ""
+    pid: int  #: process id of its machine on the host, or 0
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ class Box:
             started=info.started_s,
             ended=info.ended_s,
             accel=text_of(info.accel),
+            pid=info.vmm_pid,
         )
 
     @property
@@ -413,19 +415,22 @@ class Box:
         """Copy a file or directory of the box to the host; nothing leaves the destination."""
         self._copy(lib.holt_copy_out, source, target, archive)
 
+    def copy_in_tar(self, fd: int, target: str, *, archive: bool = False) -> None:
+        """Unpack a tar archive, which is read from a descriptor to its end, in a directory."""
+        self._copy(lib.holt_copy_in_tar, fd, target, archive)
+
+    def copy_out_tar(self, source: str, fd: int, *, archive: bool = False) -> None:
+        """Write a file or directory of the box as a tar archive to a descriptor."""
+        self._copy(lib.holt_copy_out_tar, source, fd, archive)
+
     def _copy(self, function: Any, source: Any, target: Any, archive: bool) -> None:
         flags = lib.HOLT_COPY_ARCHIVE if archive else 0
 
+        ends = [end if isinstance(end, int) else _call.path_bytes(end) for end in (source, target)]
+
         def run() -> None:
             with self._handle as pointer:
-                call(
-                    function,
-                    pointer,
-                    _call.path_bytes(source),
-                    _call.path_bytes(target),
-                    flags,
-                    _call.current_cancel(),
-                )
+                call(function, pointer, *ends, flags, _call.current_cancel())
 
         blocking(run)
 

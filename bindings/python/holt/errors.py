@@ -109,6 +109,10 @@ class NotDirectoryError(InvalidError, NotADirectoryError):
     """What stands where a directory is wanted is none (with ENOTDIR)."""
 
 
+class InvalidPathError(InvalidError, OSError):
+    """A path that the file system refuses, such as a loop of links (INVALID with an errno)."""
+
+
 class PatternError(InvalidError, re.error):
     """A pattern that cannot be compiled (INVALID)."""
 
@@ -142,12 +146,27 @@ _CLASSES: dict[int, tuple[type[HoltError], int]] = {
 }
 
 
+def invalid(message: str, stage: str, hint: str) -> HoltError:
+    """What the package itself finds wrong with an argument."""
+    fields = {"code": "INVALID", "stage": stage, "hint": hint, "text": f"Error: {message}"}
+    return make(1, 0, message, {**fields, "object": ""})
+
+
+def pattern_error(error: HoltError) -> PatternError:
+    """The same as an error of a pattern."""
+    found = PatternError(error.message)
+    found.__dict__.update(error.__dict__)
+    return found
+
+
 def _class_of(code: int, errnum: int) -> tuple[type[HoltError], int]:
     cls, fallback = _CLASSES.get(code, (InternalError, 0))
     if code in (1, 2, 14) and errnum == _errno.EISDIR:
         return IsDirectoryError, errnum
     if code in (1, 2, 14) and errnum == _errno.ENOTDIR:
         return NotDirectoryError, errnum
+    if code == 1 and errnum:
+        return InvalidPathError, errnum
     return cls, errnum or fallback
 
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +21,14 @@ from .identity import derive_sandbox_scope_token
 from .sandbox import Sandbox
 
 _log = logging.getLogger("holt")
+_told: weakref.WeakSet[Provider] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_events() -> None:
+    # No thread of the library may come back into an interpreter that is going away.
+    for provider in list(_told):
+        provider.close()
 
 
 @dataclass(frozen=True)
@@ -123,6 +133,8 @@ class Provider:
         self._handle = Handle(
             ret[0], lib.holt_provider_free, "the provider", self._home._handle, self._sink
         )
+        if self._sink:
+            _told.add(self)
 
     def __enter__(self) -> Provider:
         return self
@@ -303,7 +315,8 @@ class Provider:
         blocking(run)
 
     def shutdown(self) -> None:
-        """End what is active here and what is warm; later acquires fail. Again is fine."""
+        """End what is active here and what was last released here; later acquires fail. Again is
+        fine."""
         if self._handle.closed:
             return
 
@@ -372,13 +385,14 @@ def _collision(
 def native_provider_event(event: Any, user: Any) -> None:
     sink: Sink = ffi.from_handle(user)
     try:
-        sink.function(
-            ProviderEvent(
-                kind=_call.text_of(lib.holt_provider_event_name(event.kind)),
-                id=_call.text_of(event.id),
-                reason=_call.text_of(event.reason),
+        with _call.on_library_thread():
+            sink.function(
+                ProviderEvent(
+                    kind=_call.text_of(lib.holt_provider_event_name(event.kind)),
+                    id=_call.text_of(event.id),
+                    reason=_call.text_of(event.reason),
+                )
             )
-        )
     except Exception:
         _log.exception("the callback for events of a provider failed")
 

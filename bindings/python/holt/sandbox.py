@@ -59,6 +59,7 @@ class CommandResult:
     stdout_total: int  #: bytes that it wrote
     stderr_total: int
     timed_out: bool
+    output_left: bool  #: a child in the background kept the output open; the rest is not here
     signal: int  #: what killed it, or 0
     duration: float  #: seconds
     text: str  #: all as one text, as execute_command gives it
@@ -70,24 +71,19 @@ def environment(env: Mapping[str, str] | None) -> list[str] | None:
         return None
     for key in env:
         if not isinstance(key, str) or not _ENV_NAME.fullmatch(key):
-            raise ValueError(
-                f"invalid environment variable name {key!r}: POSIX names are [A-Za-z_][A-Za-z0-9_]*"
+            raise errors.invalid(
+                f"{key!r} is no POSIX name of a variable",
+                "environment",
+                "use letters, digits and '_', and no digit first",
             )
     return [f"{key}={value}" for key, value in env.items()]
-
-
-def guard(path: str) -> bytes:
-    """Refuse what the sandbox would: an empty path. The rest it checks itself."""
-    if not path:
-        raise ValueError("path must be a non-empty string")
-    return path_bytes(path)
 
 
 def count_of(value: int, what: str, none: int, most: int) -> int:
     """A number of results or levels: 0 asks for none, which the library knows by another name."""
     if value < 0:
         raise ValueError(f"{what} must not be negative, got {value}")
-    return none if value == 0 else min(value, most)
+    return none if value == 0 else min(value, most + 1)  # which is refused
 
 
 class Sandbox:
@@ -275,7 +271,7 @@ class Sandbox:
     ) -> bytes:
         """Read a file, or lines of it, of at most `max_bytes` (0: 100 MiB; LimitError beyond)."""
         options = _lines(start_line, end_line, max_bytes, milliseconds(timeout))
-        return blocking(self._read, guard(path), options)
+        return blocking(self._read, path_bytes(path), options)
 
     def _read(self, path: bytes, options: Any) -> bytes:
         options.cancel = _call.current_cancel()
@@ -289,7 +285,7 @@ class Sandbox:
         options = _lines(None, None, 0, milliseconds(timeout))
         pieces: queue.Queue[bytes | BaseException | None] = queue.Queue(4)
         token = _call.new_cancel()
-        name = guard(path)
+        name = path_bytes(path)
 
         def read() -> None:
             sink = Sink(pieces.put)
@@ -330,20 +326,31 @@ class Sandbox:
         Raises:
             OSError: where it cannot be written; the old content is there still.
         """
-        self._write(path, content.encode("utf-8"), append, None)
+        self._write(path, content.encode("utf-8"), append, False, None)
 
-    def update_file(self, path: str, content: bytes, *, timeout: float | None = None) -> None:
-        """Replace the content of a file by bytes, in one step; make what is missing."""
-        self._write(path, content, False, timeout)
+    def update_file(
+        self, path: str, content: bytes, *, exclusive: bool = False, timeout: float | None = None
+    ) -> None:
+        """Replace the content of a file by bytes, in one step; make what is missing.
 
-    def append_bytes(self, path: str, content: bytes, *, timeout: float | None = None) -> None:
+        Args:
+            exclusive: FileExistsError where something is there.
+        """
+        self._write(path, content, False, exclusive, timeout)
+
+    def append_bytes(
+        self, path: str, content: bytes, *, exclusive: bool = False, timeout: float | None = None
+    ) -> None:
         """Add bytes at the end of a file; make what is missing."""
-        self._write(path, content, True, timeout)
+        self._write(path, content, True, exclusive, timeout)
 
-    def _write(self, path: str, content: bytes, append: bool, timeout: float | None) -> None:
+    def _write(
+        self, path: str, content: bytes, append: bool, exclusive: bool, timeout: float | None
+    ) -> None:
         function = lib.holt_sandbox_append if append else lib.holt_sandbox_write
+        flags = lib.HOLT_WRITE_EXCLUSIVE if exclusive else 0
         data = ffi.from_buffer(content)
-        self._simple(function, timeout, 0, guard(path), data, len(data))
+        self._simple(function, timeout, flags, path_bytes(path), data, len(data))
 
     def write_from(
         self,
@@ -359,7 +366,7 @@ class Sandbox:
         """
         function = lib.holt_sandbox_append_from if append else lib.holt_sandbox_write_from
         limit = milliseconds(timeout)
-        blocking(self._write_from, function, guard(path), Sink(_reader(source)), limit)
+        blocking(self._write_from, function, path_bytes(path), Sink(_reader(source)), limit)
 
     def _write_from(self, function: Any, path: bytes, sink: Sink, timeout_ms: int) -> None:
         options = _call_options(timeout_ms, 0)
@@ -373,7 +380,7 @@ class Sandbox:
             PermissionError: for a path elsewhere, before anything is read.
             OSError: with EFBIG for a larger file.
         """
-        return blocking(self._download, guard(path), milliseconds(timeout))
+        return blocking(self._download, path_bytes(path), milliseconds(timeout))
 
     def _download(self, path: bytes, timeout_ms: int) -> bytes:
         data, size = ffi.new("char **"), ffi.new("size_t *")
@@ -388,7 +395,7 @@ class Sandbox:
         """Tell what a file is."""
         info = new_struct("holt_file_info")
         flags = 0 if follow_symlinks else lib.HOLT_STAT_NOFOLLOW
-        self._simple(lib.holt_sandbox_stat, timeout, flags, guard(path), last=(info,))
+        self._simple(lib.holt_sandbox_stat, timeout, flags, path_bytes(path), last=(info,))
         return FileInfo(
             type=_KINDS[info.type] if info.type < len(_KINDS) else "?",
             mode=info.mode,
@@ -403,14 +410,14 @@ class Sandbox:
     ) -> None:
         """Make a directory; with `parents` those above, too, and one that is there is fine."""
         flags = lib.HOLT_MKDIR_PARENTS if parents else 0
-        self._simple(lib.holt_sandbox_make_directory, timeout, flags, guard(path))
+        self._simple(lib.holt_sandbox_make_directory, timeout, flags, path_bytes(path))
 
     def move(
         self, source: str, target: str, *, replace: bool = True, timeout: float | None = None
     ) -> None:
         """Give a file another name."""
         flags = 0 if replace else lib.HOLT_MOVE_NOREPLACE
-        self._simple(lib.holt_sandbox_move, timeout, flags, guard(source), guard(target))
+        self._simple(lib.holt_sandbox_move, timeout, flags, path_bytes(source), path_bytes(target))
 
     def remove(
         self,
@@ -423,7 +430,7 @@ class Sandbox:
         """Remove a file, or with `recursive` a tree; with `force` what is missing is fine."""
         flags = lib.HOLT_REMOVE_RECURSIVE if recursive else 0
         flags |= lib.HOLT_REMOVE_FORCE if force else 0
-        self._simple(lib.holt_sandbox_remove, timeout, flags, guard(path))
+        self._simple(lib.holt_sandbox_remove, timeout, flags, path_bytes(path))
 
     def _simple(
         self,
@@ -474,7 +481,7 @@ class Sandbox:
         )
         more = self._find(
             lib.holt_sandbox_list,
-            (guard(path),),
+            (path_bytes(path),),
             options,
             lib.native_entry,
             lambda name, kind: found.append(name),
@@ -511,7 +518,7 @@ class Sandbox:
         )
         more = self._find(
             lib.holt_sandbox_glob,
-            (guard(path), path_bytes(pattern)),
+            (path_bytes(path), path_bytes(pattern)),
             options,
             lib.native_entry,
             lambda name, kind: found.append(name),
@@ -553,15 +560,16 @@ class Sandbox:
         try:
             more = self._find(
                 lib.holt_sandbox_grep,
-                (guard(path), keep.one(pattern, "pattern")),
+                (path_bytes(path), keep.one(pattern, "pattern")),
                 options,
                 lib.native_match,
                 lambda name, number, line: found.append(GrepMatch(name, number, line)),
             )
         except errors.InvalidError as error:
-            if isinstance(error, OSError) or glob in ("", "."):
+            # What Python takes and the sandbox does not.
+            if not error.message.startswith("the pattern"):
                 raise
-            raise errors.PatternError(error.message) from error
+            raise errors.pattern_error(error) from None
         return found, more
 
     def _find(
@@ -623,6 +631,7 @@ def _command_result(command: Any) -> CommandResult:
         stdout_total=streams[0][1],
         stderr_total=streams[1][1],
         timed_out=bool(end.flags & lib.HOLT_EXIT_TIMED_OUT),
+        output_left=bool(end.flags & lib.HOLT_EXIT_OUTPUT_LEFT),
         signal=end.signal,
         duration=end.duration_us / 1e6,
         text=_taken(text[0], size[0]).decode("utf-8", "replace"),
