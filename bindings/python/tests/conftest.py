@@ -77,6 +77,12 @@ def home(scratch: Path, pytestconfig: pytest.Config) -> Iterator[holt.Home]:
 
 
 @pytest.fixture(scope="session")
+def no_profile(scratch: Path) -> dict[str, str]:
+    """What this host's user has in their profile is no part of any test."""
+    return {"HOME": str(scratch)}
+
+
+@pytest.fixture(scope="session")
 def image(pytestconfig: pytest.Config) -> str:
     return str(pytestconfig.getoption("--holt-image") or IMAGE)
 
