@@ -28,6 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--holt-image", help="run the contract's cases on a machine of this image")
 
 
+def what_is_there(config: pytest.Config) -> set[str]:
+    """What the needs of cases are held against."""
+    if config.getoption("--holt-image"):
+        return {"shell", "machine", "root"}  # of busybox
+    return {"shell", "bash", "fake"} | ({"root"} if os.geteuid() == 0 else set())
+
+
 @dataclass
 class World:
     """Where cases run."""
@@ -94,9 +101,6 @@ def world(
     fake = not pytestconfig.getoption("--holt-image")
     env = {"HOME": str(scratch)} if fake else {}
     user_data = str(scratch / "user-data") if fake else "/mnt/user-data"
-    has = {"shell", "root"} | ({"bash", "fake"} if fake else {"machine"})
-    if fake and os.geteuid() != 0:
-        has.remove("root")
     with home.box(image, pull="never") as box:
         own = {"env": env, "user_data": user_data}
         yield World(
@@ -109,7 +113,7 @@ def world(
             cases_dir=str(scratch / "cases") if fake else "/tmp/contract",
             user_data=user_data,
             env=env,
-            has=has,
+            has=what_is_there(pytestconfig),
         )
 
 
