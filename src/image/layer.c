@@ -26,8 +26,9 @@
  *   moved to where it leads when all layers are known (resolve.c). Known limit: when a newer layer
  *   replaces or removes the symlink itself, what went through it goes too, where unpacking layer by
  *   layer would have left it behind the symlink. Tools that write layers from a file system give
- *   real paths and never meet this. Nor is a name that became a symlink by a hard link one that
- *   entries can go through.
+ *   real paths and never meet this.
+ * - So may a hard link have, which may be one to a symlink: what it is shows when all layers are
+ *   known, too.
  *
  * Names: a leading slash and "." mean nothing, ".." is refused; so no path leaves the tree, by
  * construction. Names that begin with ".wh." are marks and never reach the tree.
@@ -151,10 +152,11 @@ static int walk(struct merge *m, const char *path, uint32_t layer, struct tree_n
 			return code;
 		if (dir->whiteout > layer)
 			return hidden_in(dir->parent, whole);
-		const bool leads = tree_is_dir(dir) || tree_is_symlink(dir);
+		const bool through = tree_is_symlink(dir) || dir->kind == TREE_LINK;
+		const bool leads = tree_is_dir(dir) || through;
 		if (dir->kind != TREE_GHOST && !leads && dir->layer > layer)
 			return 0;
-		if (tree_is_symlink(dir) && dir->layer > layer)
+		if (through && dir->layer > layer)
 			return 0;
 		if (dir->kind != TREE_GHOST && !leads)
 			return err_make(
@@ -372,7 +374,7 @@ static int put_link(struct merge *m, struct tree_node *n, const struct tar_entry
 static bool make_way(struct tree_node *n, const struct tar_entry *e, uint32_t layer)
 {
 	const bool is_dir = !e->hardlink && S_ISDIR(e->mode);
-	const bool is_symlink = !e->hardlink && S_ISLNK(e->mode);
+	const bool may_lead = e->hardlink || S_ISLNK(e->mode);
 
 	if ((n->kind == TREE_ENTRY || n->kind == TREE_LINK) && n->layer > layer) {
 		/* Hidden, it still ends what its own and lower layers have in the directory. */
@@ -385,8 +387,8 @@ static bool make_way(struct tree_node *n, const struct tar_entry *e, uint32_t la
 	if (n->kind == TREE_GHOST || is_dir || !n->child)
 		return true;
 	/* Newer layers may have put something into the directory that this entry is not. Through a
-	 * symlink that still works; anything else gives way. */
-	if (!layer_prune_below(n, layer) || is_symlink)
+	 * symlink that still works, and through a hard link to one; anything else gives way. */
+	if (!layer_prune_below(n, layer) || may_lead)
 		return true;
 	n->kind = TREE_IMPLIED;
 	return false;

@@ -549,10 +549,54 @@ static int bind_all(struct merge *m, bool *ret_waits, holt_error **reterr)
 	return 0;
 }
 
+/* A hard link under which something was put has to be bound before the grafts, for it may be one to
+ * a symlink. Where its target is only known later it is refused in the end. */
+static int bind_leading(struct merge *m, holt_error **reterr)
+{
+	for (size_t i = 0; i < m->n_links; i++) {
+		struct link *l = &m->links[i];
+		const int code = waits(m, l) && l->node->child ? link_bind(m, l, reterr) : 0;
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
+static bool has_child_of(const struct tree_node *top, uint32_t layer)
+{
+	for (struct tree_node *n = top->child; n; n = tree_walk(top, n)) {
+		if (n->kind != TREE_GHOST && n->layer == layer)
+			return true;
+	}
+	return false;
+}
+
+/* What still has something under it, and is no symlink, gives way to the directory that a newer
+ * layer takes it for, as a file does. */
+static int settle_leading(struct merge *m, holt_error **reterr)
+{
+	for (size_t i = 0; i < m->n_links; i++) {
+		struct tree_node *n = m->links[i].node;
+		if (n->kind != TREE_ENTRY || tree_is_dir(n) || !has_live_child(n))
+			continue;
+		if (tree_is_symlink(n))
+			return link_fail(&m->links[i],
+				"a symlink that a newer layer replaced, and is used as a directory",
+				reterr);
+		if (has_child_of(n, n->layer))
+			return link_fail(&m->links[i], "which is used as a directory", reterr);
+		n->kind = TREE_IMPLIED;
+	}
+	return 0;
+}
+
 int merge_resolve(struct merge *m, uint32_t *ret_from, holt_error **reterr)
 {
 	bool waiting = false;
-	int code = m->grafted ? take_found(m, reterr) : graft_all(m, reterr);
+	int code = m->grafted ? take_found(m, reterr) : bind_leading(m, reterr);
+
+	if (code == 0 && !m->grafted)
+		code = graft_all(m, reterr);
 
 	m->grafted = true;
 	*ret_from = 0;
@@ -563,8 +607,10 @@ int merge_resolve(struct merge *m, uint32_t *ret_from, holt_error **reterr)
 			break;
 		code = list_wanted(m, ret_from, reterr);
 	}
-	if (code == 0 && !waiting)
+	if (code == 0 && !waiting) {
 		m->n_wanted = 0;
+		code = settle_leading(m, reterr);
+	}
 	if (code == 0 && waiting && (*ret_from == 0 || ++m->rounds > LINK_ROUNDS_MAX))
 		code = err_make(reterr, HOLT_EINVALID, "hard links follow each other too far");
 	return code;
