@@ -4,7 +4,9 @@
 Every blocking call of the extension releases the interpreter lock. On the main thread it runs on a
 helper thread instead, while the main thread waits where Python can deliver signals: so that Ctrl-C
 ends the call (the library's token is triggered) and what the call made is undone before
-KeyboardInterrupt goes on. On other threads the call is made directly.
+KeyboardInterrupt goes on. That costs a change of threads, so what is quick as a rule and makes
+nothing (files, searches, a ping) is called directly, while another thread watches for the signal.
+On other threads every call is made directly.
 
 After fork() the child has none of the library's threads: every object of before says so by
 ForkedError, and is never freed there.
@@ -15,10 +17,12 @@ from __future__ import annotations
 import math
 import os
 import queue
+import select
+import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
@@ -36,10 +40,11 @@ _generation = 0
 
 
 def _after_fork() -> None:
-    global _closer, _generation, _helper
+    global _closer, _generation, _helper, _watcher
     _generation += 1
     _closer = _Closer()
     _helper = _Helper()
+    _watcher = _Watcher()
     _here.__dict__.clear()
 
 
@@ -414,20 +419,74 @@ def _wait_through(task: _Task) -> None:
 _helper = _Helper()
 
 
+class _Watcher:
+    """The thread that ends a direct call of the main thread when Ctrl-C is pressed: Python's own
+    handler writes the signal's number to a descriptor at once, but goes on only after the call."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.token: Any = None
+        self.next_fd = -1  # who wanted to know of signals before
+        self.fds: tuple[int, int] | None = None
+
+    def start(self) -> int:
+        if self.fds is None:
+            self.fds = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            threading.Thread(target=self._loop, name="holt-signals", daemon=True).start()
+        return self.fds[1]
+
+    def _loop(self) -> None:
+        assert self.fds is not None
+        poller = select.poll()
+        poller.register(self.fds[0], select.POLLIN)
+        while True:
+            poller.poll()
+            numbers = os.read(self.fds[0], 64)
+            with self.lock:
+                if signal.SIGINT in numbers and self.token is not None:
+                    lib.holt_cancel_trigger(self.token)
+                if self.next_fd >= 0:
+                    with suppress(OSError):
+                        os.write(self.next_fd, numbers)
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        token = new_cancel()
+        before = signal.set_wakeup_fd(self.start(), warn_on_full_buffer=False)
+        try:
+            with self.lock:
+                self.token, self.next_fd = token, before
+            return with_cancel(token, function, *args)
+        finally:
+            signal.set_wakeup_fd(before)
+            with self.lock:
+                self.token = None
+
+
+_watcher = _Watcher()
+
+
 def new_cancel() -> Any:
     token = ffi.new("holt_cancel **")
     call(lib.holt_cancel_new, token)
     return ffi.gc(token[0], lib.holt_cancel_free)
 
 
-def blocking(function: Callable[..., T], *args: Any, undo: Callable[[T], None] | None = None) -> T:
+def blocking(
+    function: Callable[..., T],
+    *args: Any,
+    undo: Callable[[T], None] | None = None,
+    quick: bool = False,
+) -> T:
     """Make a call that may take long. `undo` gets its result where an interrupt came as it ended.
 
-    `function` gives current_cancel() to the library.
+    `function` gives current_cancel() to the library. `quick` says that it seldom takes long and
+    needs no undoing.
     """
     if _here.direct or not on_main_thread():
         trace()
         return function(*args)
+    if quick and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return _watcher.run(function, args)  # type: ignore[no-any-return]
     return _helper.run(_Task(function, args), undo)  # type: ignore[no-any-return]
 
 

@@ -266,7 +266,13 @@ class Box:
     def ping(self, timeout: float = 5) -> float:
         """Ask the guest for a sign of life; seconds that it took."""
         took = ffi.new("uint64_t *")
-        self._simple(lib.holt_box_ping, milliseconds(timeout), took)
+        limit = milliseconds(timeout)
+
+        def run() -> None:
+            with self._handle as pointer:
+                call(lib.holt_box_ping, pointer, limit, took)
+
+        blocking(run, quick=True)
         return took[0] / 1e6  # type: ignore[no-any-return]
 
     def stats(self) -> BoxStats:

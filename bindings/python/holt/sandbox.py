@@ -271,7 +271,7 @@ class Sandbox:
     ) -> bytes:
         """Read a file, or lines of it, of at most `max_bytes` (0: 100 MiB; LimitError beyond)."""
         options = _lines(start_line, end_line, max_bytes, milliseconds(timeout))
-        return blocking(self._read, path_bytes(path), options)
+        return blocking(self._read, path_bytes(path), options, quick=True)
 
     def _read(self, path: bytes, options: Any) -> bytes:
         options.cancel = _call.current_cancel()
@@ -380,7 +380,7 @@ class Sandbox:
             PermissionError: for a path elsewhere, before anything is read.
             OSError: with EFBIG for a larger file.
         """
-        return blocking(self._download, path_bytes(path), milliseconds(timeout))
+        return blocking(self._download, path_bytes(path), milliseconds(timeout), quick=True)
 
     def _download(self, path: bytes, timeout_ms: int) -> bytes:
         data, size = ffi.new("char **"), ffi.new("size_t *")
@@ -446,7 +446,7 @@ class Sandbox:
             with self._handle as pointer:
                 call(function, pointer, *args, _call_options(limit, flags), *last)
 
-        blocking(run)
+        blocking(run, quick=True)
 
     # --- Searching --------------------------------------------------------------------------------
 
@@ -583,7 +583,7 @@ class Sandbox:
             with self._handle as pointer:
                 call_with(sink, function, pointer, *args, options, found, sink.handle, result)
 
-        blocking(run)
+        blocking(run, quick=True)
         return bool(result.truncated)
 
 

@@ -149,5 +149,5 @@ def open_files() -> int:
 
 
 def foreign_threads() -> list[str]:
-    known = ("MainThread", "holt-call", "holt-close", "holt-jobs", "asyncio_")
+    known = ("MainThread", "holt-call", "holt-close", "holt-jobs", "holt-signals", "asyncio_")
     return [t.name for t in threading.enumerate() if not t.name.startswith(known)]

@@ -57,6 +57,8 @@ CALLS = {
     "a command": "sandbox.execute_command('sleep 1000')",
     "a read": "list(box.popen(['sleep', '1000']))",
     "a wait": "box.wait()",
+    "a file": "sandbox.write_from('pipe', iter(lambda: time.sleep(0.1) or b'x', None))",
+    "a search": "[0 for _ in iter(lambda: sandbox.stat('/'), None)]",
     "an exec": "box.exec(['sleep', '1000'])",
     "an acquire": "holt.Provider(home, {'image': 'fake', 'pull': 'never'}).acquire('busy')",
 }
@@ -213,3 +215,28 @@ def test_ten_thousand_calls_cost_nothing(world: World) -> None:
     assert after[0] - before[0] < 4 << 20, (before, after)
     assert after[1] - before[1] < 300_000, (before, after)
     assert after[2:] == before[2:]
+
+
+def test_an_interrupt_ends_a_file_call_that_nobody_answers(home: holt.Home) -> None:
+    body = """
+        import signal
+        keeper = box.inspect()["state"]["keeper_pid"]
+        sandbox.stat("/")
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            print("calling", flush=True)
+            sandbox.stat("/")
+            print("returned")
+        except KeyboardInterrupt:
+            os.kill(keeper, signal.SIGCONT)
+            print("interrupted", sandbox.stat("/").type, flush=True)
+    """
+    program = python(body, home)
+    assert program.stdout is not None
+    assert program.stdout.readline() == "calling\n"
+    time.sleep(0.5)
+    before = time.monotonic()
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=60)
+    assert time.monotonic() - before < 10
+    assert (out, err, program.returncode) == ("interrupted directory\n", "", 0)
