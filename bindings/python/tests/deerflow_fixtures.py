@@ -4,6 +4,7 @@ fake engine ($HOLT_KEEPER, $HOLT_AGENT), and DeerFlow's stand-in."""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -56,6 +57,7 @@ def deer_home(room: Path, pytestconfig: pytest.Config) -> Iterator[holt.Home]:
     with holt.Home(room / "home") as home:
         home.import_image(room / "image.tar", "fake")
         yield home
+        gc.collect()  # boxes and homes that are part of what a test has caught
         left = [(box.name, box.state) for box in home.boxes()]
         for name, _ in left:
             home.get(name or "").remove(force=True)

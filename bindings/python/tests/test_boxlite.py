@@ -46,7 +46,7 @@ def boxlite(deer_home: holt.Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[M
     import holt.compat.boxlite as module
 
     monkeypatch.setenv("HOLT_HOME", deer_home.path)
-    monkeypatch.setattr(module, "_default", module._Runtime())
+    monkeypatch.setattr(module, "_default", module.Runtime())
     names = [name for name in sys.modules if name.split(".")[0] == "boxlite"]
     before = {name: sys.modules.pop(name) for name in names}
     module.install()

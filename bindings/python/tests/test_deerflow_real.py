@@ -52,7 +52,7 @@ def boxlite(deer_home: holt.Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     import holt.compat.boxlite as module
 
     monkeypatch.setenv("HOLT_HOME", deer_home.path)
-    monkeypatch.setattr(module, "_default", module._Runtime())
+    monkeypatch.setattr(module, "_default", module.Runtime())
     module.install()
     yield
     for name in [name for name in sys.modules if name.split(".")[0] == "boxlite"]:
