@@ -277,6 +277,38 @@ def test_cancelling_a_start_leaves_no_box(boxlite: ModuleType, deer_home: holt.H
             time.sleep(0.02)
 
 
+@pytest.mark.parametrize("loop_is_closed", [False, True])
+def test_what_is_made_all_the_same_is_undone(loop_is_closed: bool) -> None:
+    from holt.compat._boxlite_work import run
+
+    begun, go = threading.Event(), threading.Event()
+    undone: list[str] = []
+
+    def make() -> str:
+        begun.set()
+        go.wait()
+        return "made"
+
+    async def main() -> None:
+        task = asyncio.ensure_future(run(make, undone.append))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while not loop_is_closed and not undone:
+            go.set()
+            await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    go.set()
+    deadline = time.monotonic() + 60
+    while not undone:
+        assert time.monotonic() < deadline, "it is not undone"
+        time.sleep(0.01)
+    assert undone == ["made"]
+
+
 # --- Earlier processes ----------------------------------------------------------------------------
 
 

@@ -186,6 +186,15 @@ def test_all_keys_of_deerflow_are_taken(module: ModuleType, deer_home: holt.Home
     provider.shutdown()
 
 
+def test_defaults_of_deerflow_are_nobodys_words(module: ModuleType, deer_home: holt.Home) -> None:
+    config = importlib.import_module("deerflow.config")
+    section = config.SandboxConfig(use=USE, image="an-image", port=8080)
+    provider = module.HoltSandboxProvider(section, home=deer_home)
+    warnings = provider.provider.config.warnings()
+    assert sorted(text.split("'")[1] for text in warnings) == ["port", "use"]
+    provider.shutdown()
+
+
 def test_values_get_through(module: ModuleType, deer_home: holt.Home) -> None:
     given = {
         "image": "an-image",
