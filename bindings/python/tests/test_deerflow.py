@@ -663,3 +663,18 @@ def test_any_thread_at_any_time(sandbox: Any) -> None:
 
 def test_modules_are_those_of_the_standin(module: ModuleType) -> None:
     assert "deerflow_standin" in str(sys.modules["deerflow"].__file__)
+
+
+def test_the_configuration_of_the_page_is_taken() -> None:
+    """docs/deerflow.md: both are read, and only `use` differs."""
+    page = Path(__file__).resolve().parents[3] / "docs/deerflow.md"
+    before, after = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.M | re.S)
+    assert f"use: {USE}" in after
+    assert re.sub("use: .*", "", before) == re.sub("use: .*", "", after)
+    config = holt.Config.parse(after)
+    assert (config.get("image"), config.get("memory_mib"), config.get("cpus")) == (
+        "python:3.12-slim",
+        "1024",
+        "2",
+    )
+    assert [w for w in config.warnings() if "'use'" not in w] == []
