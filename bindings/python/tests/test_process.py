@@ -21,7 +21,9 @@ import holt
 from conftest import World, open_files
 
 BEGIN = """
-    import os, sys, time
+    import os, signal, sys, time
+    # Who started the tests in the background may have had it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     import holt
     home = holt.Home(sys.argv[1])
     box = home.box("fake", pull="never")
